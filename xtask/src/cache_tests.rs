@@ -1,9 +1,9 @@
 //! The public suite http-tests/cache-tests, run against the gateway in both modes.
 //!
-//! The suite has a server, which is the origin, and a client; the gateway stands between them with
-//! limits and breakers out of the way, because the suite sends as fast as it can and wants its own
-//! failures passed on. Tests that fail for a known reason are listed with it; any other failure
-//! fails the command.
+//! The suite has a server, which is the origin, and a client. The gateway stands between them
+//! without limits and breakers, because the suite sends as fast as it can and expects its own
+//! failures. Tests that fail for a known reason are listed with it; any other failure fails the
+//! command.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use anyhow::{Context, bail, ensure};
 
 use crate::process::{Running, cargo, free_port, need, root, say, wait_for};
 
-/// How a gateway without limits is configured.
+/// Configuration of a gateway without limits.
 const CONFIGURATION: &str = "version: 1
 limits:
   learn: off
@@ -21,8 +21,8 @@ limits:
 breakers: { defaults: { shadow: true } }
 ";
 
-/// Fields that the suite makes up: the number of the request, and what `Vary` may name. The private
-/// cache would tell requests apart by each of them.
+/// Header fields that the suite invents: the number of the request, and fields that `Vary` may
+/// name. The private cache would tell requests apart by each of them.
 const OWN_FIELDS: [&str; 8] = [
     "Abc",
     "Bar",
@@ -34,7 +34,7 @@ const OWN_FIELDS: [&str; 8] = [
     "Test-Name",
 ];
 
-/// Runs the tests of the suite and prints `KIND RESULT ID` for each, by the suite's own judgement.
+/// Runs the tests of the suite and prints `KIND RESULT ID` for each, with the suite's own result.
 const CLIENT: &str = "
 const [suite, base] = process.argv.slice(1)
 const { runTests, getResults } = await import(`${suite}/test-engine/client/runner.mjs`)
@@ -51,7 +51,7 @@ for (const part of tests) for (const test of part.tests) {
 process.exit(0)
 ";
 
-/// Where a reason applies.
+/// The modes in which a reason applies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReasonScope {
     Always,
@@ -60,7 +60,7 @@ enum ReasonScope {
     WithoutHeuristic,
 }
 
-/// Why tests fail: what their ids begin with, and where.
+/// The reasons why tests fail: the prefix of their ids, and the [`ReasonScope`].
 const REASONS: [(&str, ReasonScope, &str); 15] = [
     (
         "interim-",
@@ -244,7 +244,8 @@ fn run_client(suite: &Path, port: u16) -> anyhow::Result<Results> {
     Ok(results)
 }
 
-/// Prints how many tests passed and why the others did not; returns how many have no reason.
+/// Prints the number of passed tests and the reasons of the others. Returns the number of failures
+/// without a reason.
 fn report(name: &str, mode: &str, heuristic: bool, results: &Results) -> usize {
     for kind in ["required", "optimal"] {
         let all = || results.values().filter(|(of, _)| of == kind);

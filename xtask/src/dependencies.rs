@@ -1,6 +1,6 @@
-//! Rules for dependencies: which licences they may have, which crates may be there in two versions,
-//! and which crates of the workspace may depend on which. Reads `cargo metadata` and `Cargo.lock`;
-//! needs no network and no further tool.
+//! Rules for dependencies: their licences, duplicate versions, and the layers of the workspace.
+//!
+//! The check reads `cargo metadata` and `Cargo.lock`, and needs no network and no further tool.
 
 mod layers;
 
@@ -28,8 +28,8 @@ const ALLOWED_LICENCES: &[&str] = &[
     "Zlib",
 ];
 
-/// Crates that are there in several versions: one entry, with its reason, for each version beyond
-/// the first. One more version is an error, and so is an entry without its version.
+/// Crates with several versions: one entry, with its reason, for each version beyond the first. One
+/// more version is an error, and so is an entry without its version.
 const ALLOWED_DUPLICATES: &[(&str, &str)] = &[
     ("alloc-no-stdlib", "brotli-decompressor 5 of lopdf"),
     ("alloc-stdlib", "brotli-decompressor 5 of lopdf"),
@@ -83,7 +83,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     bail!("{}", problems.join("\n       "))
 }
 
-/// Checks the advisories of the `RustSec` database, where `cargo audit` is installed.
+/// Checks the advisories of the `RustSec` database, if `cargo audit` is installed.
 pub(crate) fn audit() -> anyhow::Result<()> {
     if !runs("cargo", &["audit", "--version"]) {
         bail!("cargo audit is not installed: cargo install --locked cargo-audit");
@@ -101,8 +101,8 @@ struct LockedPackage {
     licence: Option<String>,
 }
 
-/// Returns what cargo knows of the packages that this platform uses: those of others need not be
-/// downloaded.
+/// Returns the metadata of the packages that this platform uses. Packages of other platforms need
+/// not be downloaded.
 fn metadata() -> anyhow::Result<Value> {
     let version = std::process::Command::new("rustc").arg("-vV").output();
     let version = String::from_utf8(version.context("rustc cannot be started")?.stdout)?;
@@ -152,8 +152,8 @@ fn licence_problems(packages: &[LockedPackage]) -> Vec<String> {
         .collect()
 }
 
-/// Returns whether an SPDX expression, such as `MIT OR (Apache-2.0 AND ISC)` or the older
-/// `MIT/Apache-2.0`, can be satisfied with allowed licences alone.
+/// Returns true if allowed licences alone satisfy an SPDX expression, such as `MIT OR (Apache-2.0
+/// AND ISC)` or the older `MIT/Apache-2.0`.
 fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     Expression::parse_mode(expression, ParseMode::LAX).is_ok_and(|expression| {
         expression.evaluate(|licence| allowed.contains(&licence.to_string().as_str()))
@@ -207,7 +207,7 @@ fn duplicate_problems(versions: &BTreeMap<String, BTreeSet<String>>) -> Vec<Stri
     problems
 }
 
-/// Prints why each duplicate is allowed.
+/// Prints the reason of each entry of [`ALLOWED_DUPLICATES`].
 pub(crate) fn explain() {
     for (name, reason) in ALLOWED_DUPLICATES {
         say(&format!("{name}: {reason}"));

@@ -14,7 +14,8 @@ const TARGETS: [&str; 6] = [
 ];
 /// Seconds for each target, unless the command line has another number.
 const DEFAULT_SECONDS: u64 = 60;
-/// Coverage for libFuzzer, and `AddressSanitizer`. Neither is stable: `RUSTC_BOOTSTRAP` enables them.
+/// Flags for the coverage of libFuzzer, and for `AddressSanitizer`. Both are unstable, so
+/// `RUSTC_BOOTSTRAP` enables them.
 const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
      -Cllvm-args=-sanitizer-coverage-level=4 \
      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \

@@ -1,6 +1,7 @@
-//! Downloads from rate limiters that other people wrote: packages of npm and `PyPI`, nginx and
-//! `HAProxy`, on loopback only. Their own ledgers say how often they refuse, and how long the files
-//! of each take beside the least time.
+//! Downloads from rate limiters of other projects: packages of npm and `PyPI`, nginx and `HAProxy`.
+//!
+//! All run on loopback. Their own ledgers show the number of refusals, and the time for the files
+//! of each compared with the least time.
 
 mod ledger;
 mod servers;
@@ -15,8 +16,8 @@ use anyhow::{Context, bail, ensure};
 use crate::process::{Running, cargo, free_port, need, need_as, root};
 use ledger::LimiterLedger;
 
-/// Maximum time of one download, in tenths of a second. The slowest limiter needs a minute, and the
-/// default rate of 2 per second some four.
+/// Maximum time of one download, in tenths of a second. The slowest limiter needs a minute; the
+/// default rate of 2 per second needs some four.
 const MAX_RUN_TENTHS: u32 = 4_500;
 
 /// The process that a limiter is part of.
@@ -40,19 +41,19 @@ impl LimiterProgram {
     }
 }
 
-/// How a limiter counts, which decides the least time of its files.
+/// The counting rule of a [`Limiter`], which decides the least time of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CountingRule {
     /// `limit` requests in a window that begins with a request, or in any span of its length.
     Window,
-    /// As [`Self::Window`], and this limit (requests, seconds) besides.
+    /// Like [`Self::Window`], with this further limit (requests, seconds).
     TwoWindows(usize, u32),
-    /// `limit` requests per window at an even rate after so many at once: leaky buckets, and
-    /// counters that weigh the window before.
+    /// `limit` requests per window at an even rate, after so many at once. Leaky buckets count like
+    /// this, and so do counters that include the window before.
     Bucket(usize),
 }
 
-/// One limiter, and the number of files behind it.
+/// A limiter, and the number of files behind it.
 struct Limiter {
     name: &'static str,
     program: LimiterProgram,
@@ -86,7 +87,7 @@ const LIMITERS: [Limiter; 24] = {
         of("nginx", Nginx("; limit_req_status 429"), 1, 1, Bucket(1), 26),
         of("nginx-burst", Nginx(" burst=10 nodelay; limit_req_status 429"), 5, 1, Bucket(11), 141),
         of("haproxy", HaProxy, 20, 5, Bucket(20), 120),
-        // Those below were not looked at while the search was written.
+        // The search was written without knowledge of the limiters below.
         of("flexible", Node, 8, 2, Window, 100),
         of("hapi", Node, 30, 6, Window, 135),
         of("hono", Node, 15, 3, Window, 127),
@@ -115,8 +116,9 @@ impl Limiter {
 
     /// Returns the least seconds from the first request to the last.
     ///
-    /// A bucket needs `(files - burst) * seconds / limit`. With windows, each request goes as soon as
-    /// every limit admits it, which is `seconds * (ceil(files / limit) - 1)` where there is one.
+    /// A bucket needs `(files - burst) * seconds / limit`. With windows, each request is sent as
+    /// soon as every limit admits it. For a single window that is `seconds * (ceil(files / limit) -
+    /// 1)`.
     #[expect(clippy::cast_precision_loss, reason = "these are small numbers")]
     fn least_seconds(&self) -> f64 {
         if let CountingRule::Bucket(burst) = self.counts {
@@ -133,7 +135,7 @@ impl Limiter {
         f64::from(*sent.last().unwrap_or(&0))
     }
 
-    /// Returns the lines of a configuration that state the limits.
+    /// Returns the lines of a configuration that declare the limits.
     fn told(&self) -> (String, String) {
         let rate = |(limit, seconds): (usize, u32)| format!("\"{limit}/{seconds}SECOND\"");
         let rates: Vec<String> = self.windows().into_iter().map(rate).collect();
@@ -149,14 +151,14 @@ impl Limiter {
     }
 }
 
-/// What a run knows of the limits.
+/// The knowledge of a run about the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LimitKnowledge {
-    /// Nothing: it searches, up to 50 per second.
+    /// No knowledge: the run searches, up to 50 per second.
     Nothing,
-    /// Nothing, and it has the configuration as shipped.
+    /// No knowledge, with the configuration as shipped.
     Shipped,
-    /// All of them.
+    /// The run knows all limits.
     Told,
 }
 
@@ -219,7 +221,7 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     bail!("{}; ledgers: {}", missed.join("; "), work.display())
 }
 
-/// Downloads from all limiters at once; returns the demands that are missed.
+/// Downloads from all limiters at once. Returns the demands that are missed.
 fn measure(
     known: LimitKnowledge,
     limiters: &[&Limiter],
@@ -241,7 +243,8 @@ fn measure(
     Ok(missed)
 }
 
-/// Downloads the files of all limiters in turns; returns whether it ended with success.
+/// Downloads the files of all limiters alternately. Returns true if the download ended with
+/// success.
 #[expect(
     clippy::disallowed_methods,
     reason = "a real process is waited for in real time"
@@ -300,7 +303,7 @@ mod tests {
         };
         assert!((least("express-draft-8") - 25.0).abs() < 1e-9);
         assert!((least("flask-fixed") - 60.0).abs() < 1e-9);
-        // The 41st waits for a minute, and 20 take 7 windows of a second.
+        // The 41st request waits for a minute, and 20 requests take 7 windows of a second.
         assert!((least("flask-two") - 66.0).abs() < 1e-9);
         assert!((least("nginx-burst") - 26.0).abs() < 1e-9);
     }

@@ -60,8 +60,8 @@ Usage: cargo xtask COMMAND
   fuzz         fuzz the parsers of foreign text with libFuzzer [headers] [dates] [rates]
                [rate_headers] [robots] [configuration] (all) [--seconds N (60)]";
 
-/// Parts of the names of tests that [`test_fast`] leaves out: they need a server or another program, kill
-/// processes, or take long.
+/// Parts of the names of tests that [`test_fast`] leaves out. These tests need a server or another
+/// program, kill processes, or take long.
 const SLOW_TESTS: &[&str] = &[
     "a_second_fetch",
     "a_second_run",
@@ -164,12 +164,12 @@ fn test(rest: &[&str]) -> anyhow::Result<()> {
     need("curl", "curl")?;
     need_python(&["httpx", "requests"])?;
     cargo(&[&["test", "--workspace", "--no-fail-fast"], rest].concat())?;
-    // The tests have downloaded every crate, so that this needs no network.
+    // The tests have downloaded every crate, so the check needs no network.
     dependencies::check()
 }
 
-/// Runs the tests that need no server and little time. The whole workspace is selected, so that this
-/// builds what [`test()`] builds.
+/// Runs the tests that need no server and little time. The whole workspace is selected, so the
+/// build is the same as that of [`test()`].
 fn test_fast(rest: &[&str]) -> anyhow::Result<()> {
     let targets = [
         "test",
@@ -228,12 +228,12 @@ fn bench(package: &str, name: &str, rest: &[&str]) -> anyhow::Result<()> {
     )
 }
 
-/// Fails if one of the outcomes is a failure; all of them have run by then.
+/// Fails if one of the outcomes is a failure. All steps have run by then.
 fn all<const N: usize>(outcomes: [anyhow::Result<()>; N]) -> anyhow::Result<()> {
     outcomes.into_iter().collect()
 }
 
-/// Runs the tests of the mapped file with every access to memory checked, in a separate target
+/// Runs the tests of the mapped file with a check of every memory access, in a separate target
 /// directory.
 fn sanitize() -> anyhow::Result<()> {
     need_redis()?;
@@ -253,7 +253,7 @@ fn sanitize() -> anyhow::Result<()> {
         "target/sanitize",
         "--",
     ];
-    // The sanitizers are part of the toolchain and not stable yet; the variable enables them.
+    // The sanitizers are part of the toolchain, but unstable; the variable enables them.
     cargo_with(
         &[&arguments[..], &mapped_file_tests].concat(),
         &[
@@ -318,7 +318,7 @@ fn attack(rest: &[&str]) -> anyhow::Result<()> {
 }
 
 /// Runs the property tests of all parsers of foreign input, with many more cases than CI has time
-/// for, and those that nest every format far deeper than a stack.
+/// for. Also runs the tests that nest every format far deeper than a stack.
 fn many_properties() -> anyhow::Result<()> {
     let many = [("PROPTEST_CASES", "20000")];
     all([
@@ -341,7 +341,8 @@ fn many_properties() -> anyhow::Result<()> {
     }))
 }
 
-/// Tells the papers of a directory apart, and looks for damage in them and in their cuts.
+/// Classifies the papers of a directory, and looks for damage in them and in their truncated
+/// copies.
 fn real_papers(directory: &str) -> anyhow::Result<()> {
     let arguments = ["test", "--package", "docstokg-content", "--lib", "--locked"];
     let rest = ["real_papers", "--", "--ignored", "--nocapture"];

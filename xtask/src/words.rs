@@ -1,11 +1,12 @@
 //! Checks names and prose: `cargo xtask words`.
 //!
-//! The rules look for names that say too little and for texts that are hard to read. Each finding has a file
-//! and a line. A rule that has findings today is a ratchet: `xtask/words-baseline.txt` has the number that is
-//! left in each crate or document, and a larger number fails. A rule without findings is strict.
-//! `xtask/words.txt` lists the retired words and every exception with its reason.
+//! The rules find names that say too little and texts that are hard to read. Each finding has a
+//! file and a line. A rule with findings today is a ratchet: `xtask/words-baseline.txt` has the
+//! remaining number in each crate or document, and a larger number fails. A rule without findings
+//! is strict. `xtask/words.txt` lists the retired words and every exception with its reason.
 //!
-//! The scanner knows comments, strings and words of Rust, but no syntax: no rule needs types.
+//! The scanner distinguishes comments, strings and words of Rust, but no syntax: no rule needs
+//! types.
 
 mod doc_comments;
 mod findings;
@@ -31,7 +32,7 @@ use word_list::WordList;
 /// The file of retired words and exceptions.
 const WORD_LIST: &str = "xtask/words.txt";
 
-/// The file with the number of findings that are left.
+/// The file with the number of remaining findings.
 const BASELINE: &str = "xtask/words-baseline.txt";
 
 /// Runs `cargo xtask words` with its arguments.
@@ -46,7 +47,7 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     }
 }
 
-/// Compares the findings of today with the baseline.
+/// Compares the findings of today with the [`Baseline`](ratchet::Baseline).
 pub(crate) fn check() -> anyhow::Result<()> {
     let root = root()?;
     let survey = WorkspaceSurvey::of_workspace(root)?;
@@ -81,7 +82,7 @@ fn list(root: &Path, rule: &str, prefix: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the baseline with the numbers of today where they are lower.
+/// Writes the baseline with the numbers of today, if they are lower.
 fn lower(root: &Path) -> anyhow::Result<()> {
     let survey = WorkspaceSurvey::of_workspace(root)?;
     let path = root.join(BASELINE);

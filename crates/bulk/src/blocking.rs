@@ -1,17 +1,17 @@
-//! Work that keeps a processor busy, done beside the runtime: other items of the run go on
-//! meanwhile, and a parser that panics fails one item and not the run.
+//! Execution of processor-bound work beside the runtime. Other items of the run continue in the
+//! meantime, and a parser that panics fails one item and not the run.
 
 use std::sync::LazyLock;
 
 use tokio::sync::Semaphore;
 
-/// As much is done at once as there are processors: more would only make each take longer, and hold
-/// more memory.
+/// The permits for processor-bound work, one for each processor: more concurrent work would only
+/// take longer and use more memory.
 static BLOCKING_PERMITS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from)));
 
-/// Does something on a thread for such work; `None` if it panicked. Without a runtime, as in a
-/// simulation, it is done here.
+/// Runs a function on a thread for processor-bound work. Returns `None` if the function panicked.
+/// Without a runtime, as in a simulation, the function runs on the caller's thread.
 pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

@@ -1,30 +1,30 @@
-//! How much a lane may have active at once, as the hub's configuration says.
+//! The bounds of a work lane, derived from the hub's [`Config`].
 
 use docstokg_hub::Host;
 use docstokg_hub::config::Config;
 use docstokg_policy::role::Role;
 
-/// The steps at once of a lane whose site has no bound of its own.
+/// Maximum number of concurrent steps of a lane whose site has no bound.
 const UNBOUNDED_SITE: usize = 64;
 
-/// How much a lane may have active at once.
+/// The maximum of concurrent steps of a lane, and of items per step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneBounds {
-    /// Steps at once.
+    /// Maximum number of concurrent steps.
     pub steps: usize,
-    /// Items per step.
+    /// Maximum number of items per step.
     pub batch: usize,
 }
 
 impl LaneBounds {
-    /// Returns the bounds of a lane with so many steps at once, one item each.
+    /// Returns the [`LaneBounds`] of a number of concurrent steps with one item each.
     #[must_use]
     pub const fn steps(steps: usize) -> Self {
         Self { steps, batch: 1 }
     }
 
-    /// Returns the bounds of the lane of a site and role: a little more than the site answers at
-    /// once, so that its wait queue never runs dry.
+    /// Returns the bounds of the lane of a site and role. They are a little above the concurrency
+    /// of the site, so that its admission queue never runs empty.
     #[must_use]
     pub fn of_site(config: &Config, site: &str, role: Role) -> Self {
         let at_once = max_concurrent(config, site, role);
@@ -32,8 +32,8 @@ impl LaneBounds {
     }
 }
 
-/// Returns how many requests of a role a site answers at once, where that is bounded: by the budget
-/// that joins its hosts, or by what its hosts allow together.
+/// Returns the maximum number of concurrent requests of a role to a site, if bounded. The bound is
+/// the budget that joins the hosts of the site, or the sum of the bounds of its hosts.
 fn max_concurrent(config: &Config, site: &str, role: Role) -> Option<usize> {
     let of_host = |host: &Host| {
         let bound = config.limits.of(host, role).max_concurrent.value;
@@ -70,7 +70,8 @@ mod tests {
             .0
     }
 
-    /// The lane of `arxiv.org` must keep to the one connection that arXiv allows all its hosts.
+    /// The lane of `arxiv.org` must respect the single connection that arXiv allows for all its
+    /// hosts.
     #[test]
     fn a_joined_site_keeps_the_bound_of_its_common_budget() {
         let config = config(

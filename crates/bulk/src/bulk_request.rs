@@ -1,18 +1,17 @@
-//! How long requests of a bulk run wait, and for what.
+//! The waits that requests of a bulk run accept.
 
 use std::time::Duration;
 
 use docstokg_hub::{RateWait, Request};
 
-/// The longest that a request of a bulk run may wait in line: as good as for ever. What it does on
-/// the wire is bounded by the transport's own timeouts.
+/// Maximum time of a request of a bulk run in the admission queue, which is practically unbounded.
+/// The timeouts of the transport bound the time on the wire.
 pub const BULK_REQUEST_DEADLINE: Duration = Duration::from_secs(30 * 86_400);
 
-/// The longest that a request waits for its own retry; what takes longer is deferred and comes
-/// back.
+/// Maximum wait of a request for its own retry. An item with a longer wait is deferred.
 pub const RETRY_WAIT: Duration = Duration::from_secs(5);
 
-/// Lets a request wait in line as long as it takes, but not for its own retry.
+/// Lets a [`Request`] wait for admission without practical limit, but not for its own retry.
 #[must_use]
 pub fn bulk_request(request: Request) -> Request {
     request

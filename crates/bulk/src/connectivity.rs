@@ -1,8 +1,8 @@
-//! Whether the machine has a network at all, and whether it was lost during the run.
+//! The network of the machine: the check whether it exists, and whether it was lost during the run.
 //!
-//! Offline means that names cannot be resolved or that there is no route. Then nothing is sent and
-//! nothing is counted against any host. A name that does not exist is a dead link, and behind a
-//! proxy the proxy decides. Every request of a run is reported here: its response by
+//! Offline means that names cannot be resolved, or that there is no route. Then nothing is sent,
+//! and no failure counts against a host. A name that does not exist is a dead link; behind a proxy
+//! the proxy decides. Every request of a run is reported here: its response by
 //! [`Connectivity::note_response`], its failure by [`Connectivity::judge`].
 
 use std::sync::Arc;
@@ -18,37 +18,37 @@ use tokio::sync::OnceCell;
 use crate::job::BoxFuture;
 use crate::run_clock::RunClock;
 
-/// How long the result of a check holds.
+/// The time for which the result of a check applies.
 const CHECK_HOLDS: Duration = Duration::from_secs(10);
-/// The longest wait of an item before it tries whether the network is back.
+/// Maximum wait of an item before it tries whether the network is back.
 const OFFLINE_WAIT: Duration = Duration::from_secs(30);
 
-/// Tells whether hosts can be reached at all: their names have addresses, and there is a route to
-/// them.
+/// A test whether hosts can be reached: their names have addresses, and there is a route.
 pub trait Reachability: Send + Sync {
-    /// Tells whether a host can be reached, without sending it anything. Ends within seconds.
+    /// Tells whether a host can be reached, without sending a request. The call ends within
+    /// seconds.
     fn is_reachable<'a>(&'a self, host: &'a str) -> BoxFuture<'a, bool>;
 }
 
-/// What a run knows about the network.
+/// The knowledge of a run about the network.
 pub struct Connectivity {
     clock: RunClock,
     check: Option<Arc<dyn Reachability>>,
-    /// Hosts that exist for certain: if none of them can be reached, the machine is offline.
+    /// Hosts that certainly exist: if all of them are unreachable, the machine is offline.
     certain: Vec<String>,
     offline: OnceCell<bool>,
-    /// Since when nothing could be reached.
+    /// The time since which no host could be reached.
     lost: Mutex<Option<Timestamp>>,
-    /// The latest check: when, and whether any host could be reached.
+    /// The latest check: its time, and whether any host could be reached.
     checked: Mutex<Option<(Timestamp, bool)>>,
     restored: AtomicBool,
-    /// A host has answered in this run: the network is there, or enough of it.
+    /// A host has responded in this run, so the network works at least in part.
     has_answered: AtomicBool,
 }
 
 impl Connectivity {
-    /// Starts without any knowledge. Without a `check` nothing is looked at; `certain` are hosts
-    /// that exist for certain.
+    /// Starts without knowledge. Without a `check`, connectivity is never tested; `certain` are
+    /// hosts that certainly exist.
     #[must_use]
     pub fn new(
         clock: RunClock,
@@ -67,14 +67,14 @@ impl Connectivity {
         }
     }
 
-    /// Tells whether a host is out of reach because the machine is offline. Checked once, and only
-    /// while no host has answered: later on, a host that cannot be reached is one that fails.
+    /// Tells whether a host is unreachable because the machine is offline. The check runs once, and
+    /// only before the first response of any host. Later, an unreachable host counts as failing.
     pub async fn is_offline_for(&self, host: &str) -> bool {
         let Some(check) = &self.check else {
             return false;
         };
-        // Resolving the name of a host that does not answer takes seconds: the certain hosts are
-        // asked about only where this one is out of reach.
+        // Resolving the name of an unresponsive host takes seconds. So the certain hosts are
+        // checked only if this host is unreachable.
         if self.has_answered.load(Ordering::Acquire) || check.is_reachable(host).await {
             return false;
         }
@@ -84,10 +84,11 @@ impl Connectivity {
         *offline.await && !self.has_answered.load(Ordering::Acquire)
     }
 
-    /// Returns what a caller can do about a failed request, as far as this run knows the network.
+    /// Returns the [`Disposition`] of a failed request, with the knowledge of this run about the
+    /// network.
     ///
-    /// A host that alone is out of reach is waited for like one that is down. While the network is
-    /// lost, a host that is paused after failures is only out of reach.
+    /// If only one host is unreachable, it counts as down. While the network is lost, a host that
+    /// is paused after failures counts as unreachable only.
     pub async fn judge(&self, error: &FetchError) -> Disposition {
         match error.disposition() {
             Disposition::Offline(later) if !self.lose_network().await => {
@@ -108,8 +109,8 @@ impl Connectivity {
         }
     }
 
-    /// Records that a host could not be reached from here, and returns whether the network is lost:
-    /// where hosts that exist for certain can be reached, only that host is lost.
+    /// Records that a host could not be reached, and returns whether the network is lost. If hosts
+    /// that certainly exist can be reached, only that host is unreachable.
     async fn lose_network(&self) -> bool {
         let now = self.clock.now();
         if let Some(check) = &self.check {
@@ -130,7 +131,7 @@ impl Connectivity {
         true
     }
 
-    /// Records a response. The network is there, unless the cache answered.
+    /// Records a response. The network works, unless the cache served the response.
     pub fn note_response(&self, journey: &Journey) {
         if !journey.is_from_network() {
             return;
@@ -141,18 +142,18 @@ impl Connectivity {
         }
     }
 
-    /// Returns since when nothing could be reached.
+    /// Returns the time since which no host could be reached.
     #[must_use]
     pub fn lost_since(&self) -> Option<Timestamp> {
         *self.lost.lock()
     }
 
-    /// Tells, once, that the network is back.
+    /// Tells that the network is back, once for each loss.
     pub(crate) fn take_restored(&self) -> bool {
         self.restored.swap(false, Ordering::AcqRel)
     }
 
-    /// Tells whether one of the hosts that exist for certain can be reached.
+    /// Tells whether [`Reachability`] finds any host that certainly exists.
     async fn is_any_reachable(&self, check: &dyn Reachability) -> bool {
         let mut checks: Vec<BoxFuture<'_, bool>> = self
             .certain

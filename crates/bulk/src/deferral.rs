@@ -1,24 +1,24 @@
-//! What a run waits for: which host, until when, why, and how many items.
+//! The waits of a run: host, time, cause and number of items.
 //!
-//! Every deferred item is counted here, so that progress lines and summaries can always name what
-//! it waits for.
+//! Every deferred item is counted here, so that progress lines and summaries can always name its
+//! cause.
 
 use std::collections::BTreeMap;
 
 use docstokg_policy::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Why one item is deferred.
+/// The host, the time and the cause for which an item is deferred.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deferral {
-    /// The host that is waited for.
+    /// The host that the item waits for.
     pub host: String,
-    /// Until when.
+    /// The time until which the item is deferred.
     #[serde(with = "crate::seconds")]
     pub until: Timestamp,
-    /// Why, in a few words.
+    /// The cause in a few words.
     pub why: String,
-    /// From when on the item may be tried, if it leaves the first tries to other items.
+    /// The time from which the item may be tried, if other items make the first tries.
     #[serde(
         default,
         with = "crate::seconds::option",
@@ -28,7 +28,7 @@ pub struct Deferral {
 }
 
 impl Deferral {
-    /// Returns from when on the item may be tried.
+    /// Returns the time from which the item may be tried.
     #[must_use]
     pub fn ready_at(&self) -> Timestamp {
         self.ready_at.unwrap_or(self.until)
@@ -38,13 +38,13 @@ impl Deferral {
 /// A host that items wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingFor {
-    /// The host.
+    /// The name of the host.
     pub host: String,
-    /// How many items.
+    /// The number of items.
     pub items: u64,
-    /// When the first of them is due.
+    /// The time at which the first item is due.
     pub until: Timestamp,
-    /// Why, in a few words.
+    /// The cause in a few words.
     pub why: String,
 }
 
@@ -60,11 +60,11 @@ struct HostWaits {
     why: String,
 }
 
-/// When items come back.
+/// The times at which items come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct DueTimes {
     until: Timestamp,
-    /// Whether they leave the first tries to other items, and come back with them if these succeed.
+    /// The items let others make the first tries, and come back early if those succeed.
     is_resting: bool,
 }
 
@@ -115,7 +115,7 @@ impl HostDeferrals {
         self.hosts.contains_key(host)
     }
 
-    /// Lists the hosts, the one that is due first first.
+    /// Lists the hosts as [`WaitingFor`], in the order of their earliest due time.
     pub(crate) fn list(&self) -> Vec<WaitingFor> {
         let waiting = self.hosts.iter().filter_map(|(name, host)| {
             Some(WaitingFor {
@@ -130,8 +130,8 @@ impl HostDeferrals {
         waiting
     }
 
-    /// Lists the hosts, and how many of their items are expected back when. Resting items come back
-    /// as soon as the first ones are served.
+    /// Lists the hosts with the expected times and numbers of their items. Resting items come back
+    /// as soon as the first items are served.
     pub(crate) fn dues(&self) -> Vec<(String, Vec<(Timestamp, u64)>)> {
         let of_host = |(name, host): (&String, &HostWaits)| {
             let first = host.first().unwrap_or_default();

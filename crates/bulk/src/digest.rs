@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 /// Returns the SHA-256 of a file, in hex.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Returns an [`io::Error`] if the file cannot be read.
 pub fn sha256_of(path: &Path) -> io::Result<String> {
     digest_of::<Sha256>(path)
 }
@@ -19,7 +19,7 @@ pub fn sha256_of(path: &Path) -> io::Result<String> {
 /// Returns the digest of a file, in hex.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Returns an [`io::Error`] if the file cannot be read.
 pub fn digest_of<D: Digest>(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = D::new();
@@ -33,8 +33,7 @@ pub fn digest_of<D: Digest>(path: &Path) -> io::Result<String> {
     }
 }
 
-/// What a text is known by where it must not be persisted itself, because it may carry a
-/// credential.
+/// A hash that identifies a text that must not be persisted, because it may contain a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint(u128);
 
@@ -47,13 +46,13 @@ impl Fingerprint {
         Self(u128::from_be_bytes(bytes))
     }
 
-    /// Returns its bytes.
+    /// Returns the fingerprint as bytes.
     #[must_use]
     pub fn bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
 
-    /// Reads what was written in hex.
+    /// Reads a fingerprint in hex.
     #[must_use]
     pub fn read(hex: &str) -> Option<Self> {
         u128::from_str_radix(hex, 16).ok().map(Self)
@@ -61,7 +60,7 @@ impl Fingerprint {
 }
 
 impl fmt::Display for Fingerprint {
-    /// Writes it in hex; with a precision, so many characters of it.
+    /// Writes the fingerprint in hex. A precision limits the number of characters.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{:032x}", self.0))
     }

@@ -1,4 +1,4 @@
-//! The out directory: one run at a time, and what a killed one left is recovered.
+//! The output directory: a lock for one run at a time, and the recovery after a killed run.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -18,26 +18,26 @@ use crate::staging::{
 /// The name of the queue's file.
 const QUEUE_FILE: &str = "manifest.sqlite3";
 
-/// Why a directory cannot be worked on.
+/// The error of a directory that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// It cannot be made or written.
+    /// The directory or file cannot be created or written.
     #[error("{path} cannot be written")]
     Unwritable {
         /// The directory or file.
         path: String,
-        /// Why.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// Another run works on it.
+    /// Another run works on the directory.
     #[error("another run{by} works on {path}; wait for it, or choose another --out")]
     Busy {
         /// The directory.
         path: String,
-        /// Which process, where that is known.
+        /// The other process, if known.
         by: String,
     },
-    /// A directory below it leads elsewhere.
+    /// A directory below the output directory is a symbolic link.
     #[error(
         "{path} is a symbolic link; files are written and removed there, so it has to be a directory of its own: remove the link, or name what it leads to as the output"
     )]
@@ -45,22 +45,22 @@ pub enum DirectoryError {
         /// The link.
         path: String,
     },
-    /// Its queue cannot be used.
+    /// The queue of the directory cannot be used.
     #[error(transparent)]
     Queue(#[from] QueueError),
 }
 
-/// What becomes of unfinished files when a run has ended.
+/// The treatment of unfinished files when a run has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnfinishedFiles {
-    /// The next run goes on with them.
+    /// The next run continues with the files.
     Keep,
-    /// No item is left that needs them.
+    /// The files are removed, because no item needs them.
     Remove,
 }
 
 impl UnfinishedFiles {
-    /// Returns what becomes of them after a run that ended in this way.
+    /// Returns the treatment for a run with this [`RunEnd`].
     #[must_use]
     pub fn after(ended: &RunEnd) -> Self {
         if *ended == RunEnd::Complete {
@@ -71,23 +71,27 @@ impl UnfinishedFiles {
     }
 }
 
-/// An out directory, locked as long as this lives.
+/// An output directory, locked until this value is dropped.
 pub struct Directory {
-    /// Where it is.
+    /// The path of the directory.
     pub path: PathBuf,
-    /// Its queue.
+    /// The [`WorkQueue`] of the directory.
     pub queue: WorkQueue,
     lock: PathBuf,
     _held: File,
 }
 
 impl Directory {
-    /// Locks a directory, creating it where it is missing. `reasons` are the words that the queue
-    /// of an earlier version may spell differently. The directory may be a symbolic link; those
-    /// below it, where the run writes and removes files, may not.
+    /// Locks a directory, after creating it if missing. `reasons` are the words that the queue of
+    /// an earlier version may spell differently. The directory itself may be a symbolic link.
+    /// Directories below it, in which the run writes and removes files, may not.
     ///
     /// # Errors
-    /// It cannot be written, another run works on it, or a directory below it is a link.
+    /// Returns a [`DirectoryError`] in these cases:
+    ///
+    /// - The directory cannot be written.
+    /// - Another run works on the directory.
+    /// - A directory below it is a symbolic link.
     pub fn open(
         path: &Path,
         mode: CommitMode,
@@ -100,7 +104,8 @@ impl Directory {
             path: path.display().to_string(),
             source,
         };
-        // The user's directory follows the umask; what is unfinished is for its owner alone.
+        // The user's directory follows the umask. Unfinished files are accessible to their owner
+        // only.
         fs::create_dir_all(path).map_err(unwritable)?;
         private::make_directory(&working).map_err(unwritable)?;
         spread_shards(&working);
@@ -115,12 +120,13 @@ impl Directory {
         })
     }
 
-    /// Locks a directory that is the program's own, as [`Directory::open`] does. It and its queue
-    /// are created for their owner alone, whatever the umask; its missing parents follow the umask,
-    /// and what exists is not changed.
+    /// Locks a directory of the program itself, like [`Directory::open`]. The directory and its
+    /// queue are created for their owner only, whatever the umask. Missing parent directories
+    /// follow the umask, and existing files are not changed.
     ///
     /// # Errors
-    /// It is a link or cannot be written, or another run works on it.
+    /// Returns a [`DirectoryError`] if the directory is a link, cannot be written, or is in use by
+    /// another run.
     pub fn open_private(
         path: &Path,
         mode: CommitMode,
@@ -143,11 +149,12 @@ impl Directory {
         Self::open(path, mode, reasons)
     }
 
-    /// Copies the queue of an earlier run into another directory, so that a dry run knows what is
-    /// there.
+    /// Copies the queue of an earlier run into another directory, so that a dry run knows existing
+    /// files.
     ///
     /// # Errors
-    /// The earlier run cannot be read, or the copy cannot be written.
+    /// Returns a [`DirectoryError`] if the earlier queue cannot be read, or the copy cannot be
+    /// written.
     pub fn copy_queue(from: &Path, to: &Path) -> Result<(), DirectoryError> {
         fs::create_dir_all(to).map_err(|source| DirectoryError::Unwritable {
             path: to.display().to_string(),
@@ -159,16 +166,16 @@ impl Directory {
         )?)
     }
 
-    /// Tells whether a run has worked here before.
+    /// Tells whether an earlier run used this directory.
     #[must_use]
     pub fn was_used(path: &Path) -> bool {
         path.join(QUEUE_FILE).exists()
     }
 
-    /// Recovers what a killed run left: files that were recorded get their names.
+    /// Finishes what a killed run left: recorded files are renamed to their final paths.
     ///
     /// # Errors
-    /// The directory cannot be read or written.
+    /// Returns a [`DirectoryError`] if the directory cannot be read or written.
     pub async fn recover(&self) -> Result<(), DirectoryError> {
         let working = working_directory(&self.path);
         let unwritable = |source| DirectoryError::Unwritable {
@@ -185,10 +192,10 @@ impl Directory {
                 continue;
             };
             if name.contains(".part") {
-                // Unfinished: the run goes on with it.
+                // The file is unfinished, and the run continues with it.
                 continue;
             }
-            // Without a record it was not verified yet, and the run goes on with it, too.
+            // A file without a record is not yet verified, so the run continues with it, too.
             for recorded in &self.queue.files_of(item).await? {
                 let place = self.path.join(&recorded.path);
                 let fits = fs::metadata(&file).is_ok_and(|meta| meta.len() == recorded.bytes)
@@ -206,7 +213,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes what a run that has ended leaves behind.
+    /// Removes the working files of a finished run, see [`UnfinishedFiles`].
     pub fn clean_up(&self, unfinished_files: UnfinishedFiles) {
         let working = working_directory(&self.path);
         let unfinished = StagingContents::in_directory(&self.path);
@@ -216,21 +223,21 @@ impl Directory {
             }
         }
         for shard in unfinished.shards {
-            // Stays if something to go on with is in it.
+            // The call fails for a shard that still contains files to continue with.
             let _ = fs::remove_dir(shard);
         }
-        // Removed while it is held: a process that waits for it notices that it is another file by
-        // then.
+        // Removed before the lock is released: a process that waits for it then notices that the
+        // path is another file.
         let _ = fs::remove_file(&self.lock);
-        // As the shards.
+        // The call fails if a shard remains in the directory.
         let _ = fs::remove_dir(&working);
     }
 }
 
-/// Refuses symbolic links where directories and files of a run would be.
+/// Refuses symbolic links among the paths of directories and files of a run.
 ///
 /// # Errors
-/// One of the paths is a link.
+/// Returns a [`DirectoryError`] if a path is a link.
 pub fn refuse_links(paths: impl IntoIterator<Item = PathBuf>) -> Result<(), DirectoryError> {
     match paths.into_iter().find(|path| is_link(path)) {
         Some(link) => Err(DirectoryError::Link {
@@ -269,7 +276,7 @@ fn take_lock(path: &Path, lock: &Path) -> Result<File, DirectoryError> {
                 by,
             });
         }
-        // The one before may have removed it between opening and locking.
+        // The previous holder may have removed the file between our open and our lock.
         let same = fs::metadata(lock).is_ok_and(|now| {
             use std::os::unix::fs::MetadataExt;
             file.metadata()
@@ -284,22 +291,23 @@ fn take_lock(path: &Path, lock: &Path) -> Result<File, DirectoryError> {
     }
 }
 
-/// What a check of all files found.
+/// The result of checking all files.
 #[derive(Debug)]
 pub struct FileCheckReport {
-    /// How many files were checked.
+    /// The number of checked files.
     pub checked: u64,
-    /// The files whose items are queued anew, and what is wrong with each.
+    /// The files whose items are queued again, each with its flaw.
     pub wrong: Vec<(String, &'static str)>,
-    /// The files that could not be read and stay as they are.
+    /// The files that could not be read and stay unchanged.
     pub unreadable: Vec<String>,
 }
 
-/// Checks every file of a directory against its manifest, and queues the items of those anew that
-/// have changed or are missing.
+/// Checks every file of a directory against its manifest. Items whose files are changed or missing
+/// are queued again.
 ///
 /// # Errors
-/// The queue cannot be read or written, or files lie behind a symbolic link.
+/// Returns a [`DirectoryError`] if the queue cannot be read or written, or files are behind a
+/// symbolic link.
 pub async fn verify(directory: &Directory) -> Result<FileCheckReport, DirectoryError> {
     let mut verified = FileCheckReport {
         checked: 0,
@@ -317,7 +325,7 @@ pub async fn verify(directory: &Directory) -> Result<FileCheckReport, DirectoryE
                 Ok(found) if found == file.sha256 => None,
                 Ok(_) => Some("it has another checksum"),
                 Err(_) => {
-                    // What cannot be read now may be whole.
+                    // A file that cannot be read now may be intact.
                     verified.unreadable.push(file.path);
                     continue;
                 }
@@ -339,7 +347,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever a link leads to is not deleted, and neither is a file that is not ours.
+    /// The target of a link is not deleted, and neither is a file of another program.
     #[test]
     fn a_link_is_refused_and_foreign_files_stay() {
         let (out, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -363,7 +371,7 @@ mod tests {
             Err(DirectoryError::Link { .. })
         ));
         fs::remove_file(working.join("3")).unwrap();
-        // The directory itself is the user's choice.
+        // The output directory itself may be a link, because the user chose it.
         let named = elsewhere.path().join("named");
         std::os::unix::fs::symlink(out.path(), &named).unwrap();
         drop(Directory::open(&named, CommitMode::Inline, &[]).unwrap());

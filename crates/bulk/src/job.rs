@@ -1,8 +1,9 @@
-//! What the engine runs: a [`Job`] knows its items, the engine knows queues, lanes and time.
+//! The interface between engine and job: a [`Job`] knows its items, the engine knows queues, lanes
+//! and time.
 //!
-//! An item is a [`JobState`] that takes one step at a time. Which step comes next is a pure
-//! function of the state and of `now`; running a step changes the state; an item whose next step is
-//! [`NextStep::End`] is finished, which records what it gave.
+//! An item is a [`JobState`] that takes one step at a time. The next step is a pure function of the
+//! state and of `now`, and running a step changes the state. An item whose next step is
+//! [`NextStep::End`] is finished, which records its result.
 
 use std::sync::Arc;
 
@@ -18,119 +19,119 @@ use crate::lane::WorkLaneKey;
 use crate::queue::ClaimedItem;
 use crate::scheduler::RunError;
 
-/// What is known about one item, and what was tried. Persisted between steps, so that an item can
-/// be deferred and continued by another process.
+/// The state of one item: known facts and tried steps. The state is persisted between steps, so
+/// that another process can continue a deferred item.
 pub trait JobState: Sized + Send + Sync + 'static {
-    /// Reads what [`JobState::encode`] wrote, in this version or an earlier one.
+    /// Reads a text of [`JobState::encode`], from this version or an earlier version.
     fn decode(text: &str) -> Option<Self>;
 
-    /// Writes the state without secrets; `None` where it must not be persisted.
+    /// Returns the state without secrets; `None` if the state must not be persisted.
     fn encode(&self) -> Option<String>;
 
-    /// Returns the requests made for the item so far.
+    /// Returns the number of requests made for the item.
     fn attempts(&self) -> u32;
 
-    /// Returns what the item is deferred for, which is persisted with it.
+    /// Returns the [`Deferral`] of the item, which is persisted with it.
     fn deferral(&mut self) -> &mut Option<Deferral>;
 
-    /// Plans anew what is deferred: circumstances have changed. What a server asked for still
-    /// holds.
+    /// Plans deferred steps again, because circumstances have changed. A wait that a server
+    /// declared still applies.
     fn replan(&mut self);
 
-    /// Plans anew what was deferred until `until`: its host may be asked again.
+    /// Plans again the steps that were deferred until `until`, because their host is available.
     fn reopen(&mut self, until: Timestamp);
 }
 
-/// What comes next for an item.
+/// The next step of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextStep<S> {
-    /// Run this step.
+    /// The item runs this step.
     Run(S),
-    /// Nothing before this time.
+    /// The item waits until this time.
     Wait(Timestamp),
-    /// Nothing more.
+    /// The item is finished.
     End,
 }
 
-/// What a claimed item turned out to be.
+/// The result of [`Job::load`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadedItem<S> {
-    /// An item that can go on.
+    /// An item that can continue.
     Ready(S),
-    /// An item whose input has to be read again, and has not been. It ends if that never happens.
+    /// An item whose input has not been read again. If it never is, the item ends.
     MissingInput(S),
-    /// A row that cannot be read.
+    /// A row that cannot be decoded.
     Unreadable,
 }
 
-/// What a deferred item waits for.
+/// The host that a deferred item waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AwaitedHost {
-    /// The host.
+    /// The name of the host.
     pub host: String,
-    /// Why, in a few words.
+    /// The cause in a few words.
     pub why: String,
-    /// The source whose own breaker may be what holds the item back.
+    /// The source whose own breaker may delay the item.
     pub source: Option<String>,
 }
 
-/// An item that the engine has in memory.
+/// An item in the memory of the engine.
 pub struct ActiveItem<J: Job> {
-    /// Its number in the queue.
+    /// The number of the item in the queue.
     pub id: i64,
-    /// The name under which it is recorded.
+    /// The name under which the item is recorded.
     pub name: String,
-    /// What is known about it.
+    /// The state of the item.
     pub state: Box<J::State>,
-    /// What comes next.
+    /// The next step of the item.
     pub next: NextStep<J::Step>,
-    /// Its end is recorded already, together with its file.
+    /// The end of the item is recorded already, together with its file.
     pub is_end_recorded: bool,
-    /// Its input has not been read again.
+    /// The input of the item has not been read again.
     pub(crate) is_input_missing: bool,
 }
 
-/// A kind of items, and how they are worked on.
+/// A kind of items, with the implementation of their steps.
 pub trait Job: Send + Sync + Sized + 'static {
-    /// What is known about an item.
+    /// The state of an item.
     type State: JobState;
-    /// One step of an item.
+    /// The type of a step.
     type Step: Clone + PartialEq + Send + Sync;
 
-    /// Reads a claimed item: what was persisted about it, or what its name says.
+    /// Decodes a [`ClaimedItem`], from its persisted state or from its name.
     fn load(&self, item: &ClaimedItem) -> LoadedItem<Self::State>;
 
-    /// Says what comes next. Pure: the same state at the same time gives the same step, and an end
-    /// stays an end.
+    /// Returns the [`NextStep`]. Pure: the same state at the same time results in the same step,
+    /// and an end is final.
     fn next(&self, state: &Self::State, now: Timestamp) -> NextStep<Self::Step>;
 
-    /// Returns the lane of a step.
+    /// Returns the [`WorkLaneKey`] of a step.
     fn lane(&self, state: &Self::State, step: &Self::Step) -> WorkLaneKey;
 
-    /// Returns how much a lane may have active at once.
+    /// Returns the [`LaneBounds`] of a lane.
     fn bounds(&self, lane: &WorkLaneKey) -> LaneBounds;
 
-    /// Returns the site and role that a lane's requests go to, where one is known for all of them.
+    /// Returns the site and role of a lane's requests, if all of them share the same.
     fn site(&self, lane: &WorkLaneKey) -> Option<(SiteKey, Role)> {
         lane.site()
     }
 
-    /// Says what an item waits for until a time.
+    /// Returns the [`AwaitedHost`] of an item that is deferred until a time.
     fn awaited(&self, state: &Self::State, until: Timestamp) -> AwaitedHost;
 
-    /// Returns when the time for an item is over; `None` where it is not bounded. The engine drops
+    /// Returns the end of the time for an item; `None` if the time is not bounded. The engine drops
     /// a step that takes longer.
     fn deadline(&self, state: &Self::State, now: Timestamp) -> Option<Timestamp>;
 
-    /// Runs the step that these items have in common. The items keep what it gave in their states;
-    /// an item that is left as it was runs the step again. Requests that only wait are given up
-    /// when the run is cancelled, and leave their items as they were.
+    /// Runs the step that these items have in common, and updates their states. An item whose state
+    /// does not change runs the step again. If the run is cancelled, requests that only wait are
+    /// dropped, and their items stay unchanged.
     fn run<'a>(
         &'a self,
         items: &'a mut [ActiveItem<Self>],
         requests: &'a Arc<RequestGroup>,
     ) -> BoxFuture<'a, Result<(), RunError>>;
 
-    /// Records what an item that has come to its end gave.
+    /// Records the result of a finished [`ActiveItem`].
     fn finish(&self, item: ActiveItem<Self>) -> BoxFuture<'_, Result<(), RunError>>;
 }

@@ -1,8 +1,8 @@
-//! The lanes that items stand in, and the one codec of their keys.
+//! The work lanes in which items wait, and the one codec of their keys.
 //!
-//! A key is persisted with its item and compared in memory; [`fmt::Display`] and [`FromStr`] are
-//! the only code that writes and reads its text. Version 9 of the queue wrote other texts:
-//! [`WorkLaneKey::from_version_9`] reads those, once, when such a file is opened.
+//! A key is persisted with its item and compared in memory. [`fmt::Display`] and [`FromStr`] are
+//! the only code that writes and reads its text. Version 9 of the queue had other texts;
+//! [`WorkLaneKey::from_version_9`] reads those once, when such a file is opened.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,24 +13,24 @@ use docstokg_stores::SiteKey;
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 
-/// What an item waits in line for. Cheap to clone.
+/// The resource that an item waits for. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkLaneKey {
-    /// The item's next step is not known yet.
+    /// The next step of the item is not yet known.
     Start,
-    /// The item's input has to be read again.
+    /// The input of the item must be read again.
     MissingInput,
     /// Requests of one role to one site.
     Site {
         /// The site: a host, or hosts that the configuration joins.
         site: SiteKey,
-        /// What the requests are for.
+        /// The role of the requests.
         role: Role,
     },
-    /// Look-ups with one source: a resolver, a registry.
+    /// Look-ups with one source, such as a resolver or a registry.
     Source(Arc<str>),
-    /// Landing pages whose host is not known before they are asked for, by the prefix that all
-    /// pages of one publisher share.
+    /// Landing pages whose host is not known before the request, by the DOI prefix of their
+    /// publisher.
     Landing(Arc<str>),
 }
 
@@ -40,13 +40,13 @@ const SITE: &str = "site";
 const SOURCE: &str = "source";
 const LANDING: &str = "landing";
 
-/// A text is not the key of a lane.
+/// A text that is not the key of a lane.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not the key of a lane")]
 pub struct UnknownLane(pub String);
 
 impl WorkLaneKey {
-    /// Returns the site and role of its requests, where it is the lane of a site.
+    /// Returns the site and role of the requests, if this is the lane of a site.
     #[must_use]
     pub fn site(&self) -> Option<(SiteKey, Role)> {
         match self {
@@ -55,9 +55,9 @@ impl WorkLaneKey {
         }
     }
 
-    /// Reads a key as version 9 of the queue wrote it: `start`, `input needed`, `SITE|ROLE`,
-    /// `resolver NAME`, `landing of PREFIX`. Any other text is an item whose next step has to be
-    /// found out again.
+    /// Reads a key of version 9 of the queue: `start`, `input needed`, `SITE|ROLE`, `resolver
+    /// NAME`, `landing of PREFIX`. Any other text belongs to an item whose next step must be
+    /// determined again.
     #[must_use]
     pub fn from_version_9(text: &str) -> Self {
         if text == "input needed" {

@@ -1,10 +1,10 @@
-//! Which item goes next. Pure: which lane may start what is a function of counts.
+//! The choice of the next item. Pure: a function of counts decides which lane may start a step.
 //!
-//! Items stand in lanes, one for each site and role and one for each source. A lane has few items
-//! in memory and the rest in the queue's file, so that a million items of one host neither fill the
-//! memory nor keep those of other hosts from being seen; of very many lanes only some are listed at
-//! a time, so that a million hosts do not fill it either. Lanes take turns; a lane that has as many
-//! active items as its site can use waits for one to come back.
+//! Items wait in lanes: one for each site and role, and one for each source. A lane has few items
+//! in memory and the rest in the queue's file. So a million items of one host neither fill the
+//! memory nor delay other hosts. Only some of very many lanes are listed at a time, so that a
+//! million hosts do not fill the memory either. Lanes are served in rotation. A lane with as many
+//! active items as its site can use waits for an item to finish.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,35 +12,37 @@ use crate::bounds::LaneBounds;
 use crate::lane::WorkLaneKey;
 use crate::queue::LaneBacklog;
 
-/// How many lanes are listed at a time. Those beyond wait in the file until some have come to their
-/// end.
+/// Maximum number of lanes that are listed at a time. Further lanes stay in the file until some are
+/// empty.
 const MAX_LISTED_LANES: usize = 8_192;
-/// How many items wait in memory, all lanes together; but one of each.
+/// Maximum number of items that wait in memory, in all lanes together. Each lane may have at least
+/// one.
 const MAX_READY_ITEMS: usize = 8_192;
-/// How many steps are active, most of them waiting in the hub, all sites together; but two of each.
+/// Maximum number of active steps, in all lanes together; most of them wait in the hub. Each lane
+/// may have at least two.
 const MAX_ACTIVE_STEPS: usize = 8_192;
 
 struct WorkLane<T> {
     bounds: LaneBounds,
     ready: VecDeque<T>,
     stored: u64,
-    /// How many were thought to stay in the file when items were asked for; `None` when no load is
-    /// under way.
+    /// The number of items expected to stay in the file after the running load; `None` without a
+    /// load.
     loading: Option<u64>,
     active: usize,
     has_turn: bool,
 }
 
 impl<T> WorkLane<T> {
-    /// Returns how many items are not active yet.
+    /// Returns the number of items that are not active.
     fn items(&self) -> u64 {
-        // Those that are being loaded are neither in the file nor in memory.
+        // Items that are being loaded are neither in the file nor in memory.
         let loading = self.bounds.steps * self.bounds.batch;
         let loading = self.loading.map_or(0, |_| loading);
         self.stored + (loading + self.ready.len()) as u64
     }
 
-    /// Returns how many requests are left, those that are active included.
+    /// Returns the number of remaining requests, including active requests.
     fn requests(&self) -> u64 {
         self.items().div_ceil(self.bounds.batch.max(1) as u64) + self.active as u64
     }
@@ -50,13 +52,12 @@ impl<T> WorkLane<T> {
     }
 }
 
-/// Where listing the lanes of the file stands.
+/// The progress of listing the lanes of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Listing {
-    /// All lanes that the file has are listed.
+    /// All lanes of the file are listed.
     Complete,
-    /// There may be others; those up to this key have been looked at. `missed` when one of them
-    /// found no room.
+    /// There may be further lanes after this key. `missed` tells that a lane exceeded the limit.
     Open {
         after: Option<WorkLaneKey>,
         missed: bool,
@@ -64,7 +65,7 @@ enum Listing {
     },
 }
 
-/// The lanes that are listed.
+/// The listed lanes, in rotation.
 pub(crate) struct WorkLanes<T> {
     by_key: BTreeMap<WorkLaneKey, WorkLane<T>>,
     turns: VecDeque<WorkLaneKey>,
@@ -72,14 +73,14 @@ pub(crate) struct WorkLanes<T> {
     most: usize,
 }
 
-/// What is to be done next.
+/// The next action of the scheduler.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ScheduleAction<T> {
     /// Start a step with these items.
     Start(WorkLaneKey, Vec<T>),
-    /// Bring so many items of this lane into memory.
+    /// Load this number of items of this lane into memory.
     Load(WorkLaneKey, usize),
-    /// Look in the file for up to so many lanes after this one.
+    /// List up to this number of lanes of the file, after this lane.
     List(Option<WorkLaneKey>, usize),
 }
 
@@ -103,7 +104,7 @@ impl<T> WorkLanes<T> {
         }
     }
 
-    /// Returns a lane, listing it where there is room.
+    /// Returns a lane. A new lane is listed, if the limit allows.
     fn lane(
         &mut self,
         key: &WorkLaneKey,
@@ -123,7 +124,7 @@ impl<T> WorkLanes<T> {
         }))
     }
 
-    /// A lane of the file found no room.
+    /// Records that a lane of the file exceeded the limit.
     fn miss(&mut self) {
         match &mut self.listing {
             Listing::Open { missed, .. } => *missed = true,
@@ -146,7 +147,7 @@ impl<T> WorkLanes<T> {
         }
     }
 
-    /// There are more items of a lane in the queue's file.
+    /// Adds items of a lane that are in the queue's file.
     pub(crate) fn stored(
         &mut self,
         key: &WorkLaneKey,
@@ -159,7 +160,7 @@ impl<T> WorkLanes<T> {
         }
     }
 
-    /// These lanes were found in the file, of up to `asked` next ones.
+    /// Adds lanes that were found in the file, in response to a query for `asked` lanes.
     pub(crate) fn listed(
         &mut self,
         found: Vec<LaneBacklog>,
@@ -172,7 +173,8 @@ impl<T> WorkLanes<T> {
             .map(|found| found.lane.clone());
         for LaneBacklog { lane: key, items } in found {
             if let Some(lane) = self.lane(&key, || bounds(&key)) {
-                // Some may have been counted already; too many are noticed when they are loaded.
+                // Some items may have been counted already. Too high a count is corrected when the
+                // items are loaded.
                 lane.stored = lane.stored.max(items);
                 self.give_turn(&key);
             }
@@ -184,7 +186,7 @@ impl<T> WorkLanes<T> {
                 missed,
                 asked: false,
             },
-            // Once more from the beginning, if any was passed over.
+            // List again from the beginning, because a lane was skipped.
             None if missed => Listing::Open {
                 after: None,
                 missed: false,
@@ -194,7 +196,8 @@ impl<T> WorkLanes<T> {
         };
     }
 
-    /// Returns how many steps of a lane may be active: a share where there are very many sites.
+    /// Returns the maximum number of active steps of a lane: its share, if there are very many
+    /// sites.
     fn steps(&self, key: &WorkLaneKey, bounds: LaneBounds) -> usize {
         match key {
             WorkLaneKey::Site { .. } => bounds
@@ -204,14 +207,14 @@ impl<T> WorkLanes<T> {
         }
     }
 
-    /// Returns how many items of a lane may wait in memory.
+    /// Returns the maximum number of items of a lane that may wait in memory.
     fn room(&self, bounds: LaneBounds) -> usize {
         let share = (MAX_READY_ITEMS / self.by_key.len().max(1)).max(1);
         (bounds.steps * bounds.batch).min(share.max(bounds.batch))
     }
 
-    /// An item is ready for a lane. Comes back when the lane has enough in memory: it belongs into
-    /// the file then.
+    /// Adds a ready item to a lane. If the lane has enough items in memory, the item is returned,
+    /// and belongs into the file.
     pub(crate) fn push(
         &mut self,
         key: &WorkLaneKey,
@@ -222,7 +225,8 @@ impl<T> WorkLanes<T> {
             return Some(item);
         };
         let (waiting, bounds) = (lane.ready.len(), lane.bounds);
-        // Items in the file are older: a newcomer goes behind them, unless there is room for all.
+        // Items in the file are older, so a new item goes behind them unless memory has space for
+        // all.
         if waiting >= 2 * self.room(bounds) {
             return Some(item);
         }
@@ -233,15 +237,15 @@ impl<T> WorkLanes<T> {
         None
     }
 
-    /// Items that were asked for have been found in the file.
+    /// Reports a finished load: `found` of `asked` items were in the file.
     pub(crate) fn loaded(&mut self, key: &WorkLaneKey, asked: usize, found: usize) {
         if let Some(lane) = self.by_key.get_mut(key) {
             let rest = lane.loading.take().unwrap_or(0);
             if found < asked {
-                // None is left of those that were counted by then. Others may have come since.
+                // All items counted before the load are loaded. Others may have been added since.
                 lane.stored = lane.stored.saturating_sub(rest);
             } else {
-                // There may be more than were counted: the next load finds out.
+                // The file may have more items than were counted, which the next load finds out.
                 lane.stored = lane.stored.max(1);
             }
         }
@@ -249,7 +253,7 @@ impl<T> WorkLanes<T> {
         self.forget(key);
     }
 
-    /// A step of a lane has ended.
+    /// Reports that a step of a lane has ended.
     pub(crate) fn ended(&mut self, key: &WorkLaneKey) {
         if let Some(lane) = self.by_key.get_mut(key) {
             lane.active = lane.active.saturating_sub(1);
@@ -258,14 +262,14 @@ impl<T> WorkLanes<T> {
         self.forget(key);
     }
 
-    /// Drops a lane that nothing is left of.
+    /// Drops the lane of a [`WorkLaneKey`], if it has no items.
     fn forget(&mut self, key: &WorkLaneKey) {
         if self.by_key.get(key).is_some_and(WorkLane::is_empty) {
             self.by_key.remove(key);
         }
     }
 
-    /// Says what is to be done next; `None` when nothing can be started.
+    /// Returns the next [`ScheduleAction`]; `None` if no action is possible.
     pub(crate) fn next(&mut self) -> Option<ScheduleAction<T>> {
         if let Listing::Open { after, asked, .. } = &mut self.listing
             && !*asked
@@ -284,7 +288,8 @@ impl<T> WorkLanes<T> {
             };
             lane.has_turn = false;
             if lane.stored > 0 && lane.loading.is_none() && lane.ready.len() <= room / 2 {
-                // Counted off now: a listing of the file meanwhile may or may not see them.
+                // Subtract before the load: a concurrent listing of the file may or may not include
+                // these items.
                 lane.stored = lane.stored.saturating_sub(room as u64);
                 lane.loading = Some(lane.stored);
                 self.give_turn(&key);
@@ -303,7 +308,7 @@ impl<T> WorkLanes<T> {
         None
     }
 
-    /// The file has items that are not counted here: all lanes are listed anew.
+    /// Lists all lanes again, because the file has items that are not counted here.
     pub(crate) fn list_anew(&mut self) {
         self.listing = Listing::Open {
             after: None,
@@ -312,8 +317,7 @@ impl<T> WorkLanes<T> {
         };
     }
 
-    /// Returns the lanes and how many requests and items are left in each, those that are active
-    /// included.
+    /// Returns the lanes, each with its remaining requests and items, including active ones.
     pub(crate) fn queues(&self) -> impl Iterator<Item = (&WorkLaneKey, u64, u64)> {
         self.by_key.iter().map(|(key, lane)| {
             let items = lane.items() + (lane.active * lane.bounds.batch.max(1)) as u64;
@@ -321,7 +325,7 @@ impl<T> WorkLanes<T> {
         })
     }
 
-    /// Returns how many requests a lane still makes, those that are active included.
+    /// Returns the number of remaining requests of a lane, including active requests.
     pub(crate) fn requests(&self, key: &WorkLaneKey) -> u64 {
         self.by_key.get(key).map_or(0, WorkLane::requests)
     }
@@ -331,7 +335,7 @@ impl<T> WorkLanes<T> {
         self.listing == Listing::Complete && self.by_key.values().all(WorkLane::is_empty)
     }
 
-    /// Takes everything out that has not been started; the rest stays in the file.
+    /// Removes and returns all items that have not been started; other items stay in the file.
     pub(crate) fn drain(&mut self) -> Vec<(WorkLaneKey, T)> {
         let mut items = Vec::new();
         for (key, lane) in &mut self.by_key {

@@ -1,12 +1,13 @@
-//! The bulk engine: runs a [`Job`](job::Job) over hundreds of thousands of items, politely and as
-//! fast as the limits allow.
+//! The bulk engine: runs a [`Job`](job::Job) over hundreds of thousands of items, as fast as the
+//! limits allow.
 //!
-//! [`queue`] is the run's file: every item, where it stands, what became of it. [`lane`] names what
-//! items wait for, [`bounds`] how much of it may be active, and [`scheduler`] decides which item
-//! goes next. [`run_context`] has what scheduler and job share. [`progress`] can always say which
-//! host a run waits for, until when and why. [`directory`] and [`staging`] look after files that are
-//! not finished; [`manifest`] writes the records. What an item is, which step comes next and what
-//! running it means is the job's.
+//! - [`queue`] is the file of the run, with every item, its state and its result.
+//! - [`lane`] names the resources that items wait for, and [`bounds`] limits their use.
+//! - [`scheduler`] chooses the next item, and [`run_context`] is shared by scheduler and job.
+//! - [`progress`] names the hosts that a run waits for, with time and cause.
+//! - [`directory`] and [`staging`] manage unfinished files; [`manifest`] writes the records.
+//!
+//! The job defines items and steps.
 
 pub mod blocking;
 pub mod bounds;

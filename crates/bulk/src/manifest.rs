@@ -1,7 +1,7 @@
-//! Writing `manifest.jsonl`: one JSON object per line.
+//! The writer of `manifest.jsonl`, with one JSON object per line.
 //!
-//! The queue's file is the truth; the lines are written after it and written anew from it whenever
-//! a run begins, so that a killed process leaves neither half a line nor one too many.
+//! The queue's file is authoritative. Lines are written after it, and all lines are rewritten from
+//! it when a run begins. So a killed process leaves neither a partial line nor an additional line.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -21,10 +21,10 @@ pub struct ManifestWriter {
 }
 
 impl ManifestWriter {
-    /// Writes the file anew from the queue's records, and goes on at its end.
+    /// Rewrites the file from the records of the [`WorkQueue`], and continues at its end.
     ///
     /// # Errors
-    /// The queue cannot be read, or the file cannot be written.
+    /// Returns a [`QueueError`] if the queue cannot be read, or the file cannot be written.
     pub async fn begin(path: &Path, queue: &WorkQueue) -> Result<Self, QueueError> {
         let failed = |error: io::Error| QueueError::Sqlite {
             path: path.display().to_string(),
@@ -59,11 +59,11 @@ impl ManifestWriter {
         })
     }
 
-    /// Records attempts and manifest records, and with `end` the end of an item: in the queue in
-    /// one commit, then as lines.
+    /// Records attempts and manifest records, and with `end` the end of an item. The queue is
+    /// written in one commit, then the lines are appended.
     ///
     /// # Errors
-    /// The queue cannot be written.
+    /// Returns a [`QueueError`] if the queue cannot be written.
     pub async fn record(
         &self,
         attempts: Vec<AttemptRow>,
@@ -75,11 +75,11 @@ impl ManifestWriter {
         Ok(())
     }
 
-    /// Records as [`ManifestWriter::record`] does, in the queue only, and returns the lines: for a
-    /// file that gets its name between the commit and the lines.
+    /// Records in the queue like [`ManifestWriter::record`], and returns the lines without
+    /// appending them. The caller renames a file between the commit and the lines.
     ///
     /// # Errors
-    /// The queue cannot be written.
+    /// Returns a [`QueueError`] if the queue cannot be written.
     pub async fn commit(
         &self,
         attempts: Vec<AttemptRow>,
@@ -93,16 +93,16 @@ impl ManifestWriter {
         Ok(records)
     }
 
-    /// Appends records that are in the queue already.
+    /// Appends records that are already in the queue.
     pub fn append(&self, records: &[Arc<str>]) {
         let mut file = self.file.lock();
         for record in records {
-            // A line that is not written is there when the file is written anew.
+            // If the write fails, the next run adds the line from the queue.
             let _ = writeln!(file, "{record}");
         }
     }
 
-    /// Writes what is buffered.
+    /// Writes buffered lines to the file.
     pub fn flush(&self) {
         let _ = self.file.lock().flush();
     }

@@ -1,5 +1,5 @@
-//! Readers that may panic on what others wrote: what they were reading is then unreadable, and the
-//! run goes on.
+//! Containment of panics in readers of foreign data: the data count as unreadable, and the run
+//! continues.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,8 +8,8 @@ thread_local! {
     static IS_CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Reads something; returns `None` if that panicked. The caller reports it as unreadable, so the
-/// panic itself need not be shown.
+/// Calls a reader. Returns `None` if the reader panicked. The panic message is suppressed, because
+/// the caller reports the data as unreadable.
 pub fn contained<T>(read: impl FnOnce() -> T) -> Option<T> {
     let outer = IS_CONTAINED.replace(true);
     let result = catch_unwind(AssertUnwindSafe(read)).ok();
@@ -17,7 +17,7 @@ pub fn contained<T>(read: impl FnOnce() -> T) -> Option<T> {
     result
 }
 
-/// Tells whether a panic of this thread is one that [`contained`] returns from.
+/// Tells whether a panic of this thread is contained by [`contained`].
 #[must_use]
 pub fn is_contained() -> bool {
     IS_CONTAINED.get()

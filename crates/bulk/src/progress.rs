@@ -1,4 +1,4 @@
-//! The progress of a run: what has been counted, what it waits for, and the token that cancels it.
+//! The progress of a run: its counters, its waits, and the token that cancels it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::deferral::{Deferral, HostDeferrals, WaitingFor};
 use crate::lane::WorkLaneKey;
 
-/// The progress of a run. Written by the run, read by the display.
+/// The progress of a run. The run writes it, and the display reads it.
 #[derive(Default)]
 pub struct RunProgress {
     counters: Mutex<Counters>,
@@ -27,60 +27,62 @@ pub struct RunProgress {
     files: Mutex<Vec<Weak<ActiveFile>>>,
 }
 
-/// A file that a run works on.
+/// A file that a run is working on.
 #[derive(Debug)]
 pub struct ActiveFile {
-    /// The name of its item.
+    /// The name of the item.
     pub name: String,
-    /// How far its download is.
+    /// The [`Transfer`] as the progress of the download.
     pub transfer: Arc<Transfer>,
     phase: Mutex<&'static str>,
 }
 
 impl ActiveFile {
-    /// Returns what is done with it: `downloading`, or what its job calls it.
+    /// Returns the current phase: `downloading`, or a phase that the [`Job`](crate::job::Job) has
+    /// set.
     #[must_use]
     pub fn phase(&self) -> &'static str {
         *self.phase.lock()
     }
 
-    /// Says what is done with it.
+    /// Sets the current phase.
     pub fn set_phase(&self, phase: &'static str) {
         *self.phase.lock() = phase;
     }
 }
 
-/// What has been counted.
+/// The counters of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Items that are queued, active or ended, those of earlier runs in this directory included.
+    /// The number of items that are queued, active or finished, including those of earlier runs in
+    /// this directory.
     pub items: u64,
-    /// Whether all inputs have been read.
+    /// All inputs have been read.
     pub all_read: bool,
-    /// Items with a file.
+    /// The number of items with a file.
     pub done: u64,
-    /// Items without.
+    /// The number of finished items without a file.
     pub failed: u64,
-    /// Lines that name no item.
+    /// The number of lines without an item.
     pub bad_lines: u64,
-    /// Lines that name an item that is there already.
+    /// The number of lines whose item is already known.
     pub duplicates: u64,
-    /// Items that had ended before this run.
+    /// The number of items that were finished before this run.
     pub already: u64,
-    /// Files of this run.
+    /// The number of files of this run.
     pub files: u64,
-    /// Their bytes.
+    /// The number of bytes of these files.
     pub bytes: u64,
-    /// Those of them that do not say whose they are.
+    /// The number of these files without evidence of their origin.
     pub unconfirmed: u64,
-    /// Items that are deferred.
+    /// The number of deferred items.
     pub deferred: u64,
-    /// Why items have no file, and how many.
+    /// The number of items without a file, by reason.
     pub reasons: BTreeMap<&'static str, u64>,
 }
 
 impl RunProgress {
-    /// Shows a file as long as the returned value lives.
+    /// Adds an [`ActiveFile`] to the display, until the returned value is dropped.
     pub fn work_on(&self, name: &str) -> Arc<ActiveFile> {
         let file = Arc::new(ActiveFile {
             name: name.to_owned(),
@@ -93,7 +95,7 @@ impl RunProgress {
         file
     }
 
-    /// Lists the files that are worked on, the largest first.
+    /// Lists the [`ActiveFile`]s, the largest first.
     #[must_use]
     pub fn files(&self) -> Vec<Arc<ActiveFile>> {
         let files = self.files.lock();
@@ -106,12 +108,12 @@ impl RunProgress {
         files
     }
 
-    /// Changes what has been counted.
+    /// Changes the [`Counters`].
     pub fn count(&self, change: impl FnOnce(&mut Counters)) {
         change(&mut self.counters.lock());
     }
 
-    /// Returns what has been counted.
+    /// Returns the [`Counters`].
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters.lock().clone()
@@ -123,37 +125,37 @@ impl RunProgress {
         self.counters.lock().bytes
     }
 
-    /// Asks the run to finish the requests that are on the wire and to end: no step is started any
-    /// more, and what only waits goes back into the queue.
+    /// Cancels the run. Requests on the wire are finished, and no further step is started. Requests
+    /// that only wait are dropped, and their items return to the queue.
     pub fn cancel(&self) {
         self.requests.cancel();
     }
 
-    /// Tells whether the run was asked to end.
+    /// Tells whether the run was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.requests.is_cancelled()
     }
 
-    /// Returns the group of all requests of the run.
+    /// Returns the [`RequestGroup`] of all requests of the run.
     #[must_use]
     pub const fn requests(&self) -> &Arc<RequestGroup> {
         &self.requests
     }
 
-    /// Counts a deferred item.
+    /// Counts the [`Deferral`] of an item.
     pub(crate) fn defer(&self, deferral: &Deferral) {
         self.waits.lock().add(deferral);
         self.count(|counters| counters.deferred += 1);
     }
 
-    /// A deferred item is claimed again.
+    /// Subtracts a deferred item from the count, because it was claimed again.
     pub(crate) fn resume(&self, deferral: &Deferral) {
         self.waits.lock().remove(deferral);
         self.count(|counters| counters.deferred = counters.deferred.saturating_sub(1));
     }
 
-    /// All deferred items are claimed again.
+    /// Resets the count of deferred items, because all were claimed again.
     pub(crate) fn resume_all(&self) {
         self.waits.lock().clear();
         self.count(|counters| counters.deferred = 0);
@@ -164,36 +166,35 @@ impl RunProgress {
         self.waits.lock().contains(host)
     }
 
-    /// Lists the hosts that items wait for, the one that is due first first.
+    /// Lists the hosts that items wait for, in the order of their earliest due time.
     #[must_use]
     pub fn waiting(&self) -> Vec<WaitingFor> {
         self.waits.lock().list()
     }
 
-    /// Lists the hosts that items wait for, and how many of them are due when.
+    /// Lists the hosts that items wait for, with the due times and numbers of items.
     pub(crate) fn dues(&self) -> Vec<(String, Vec<(Timestamp, u64)>)> {
         self.waits.lock().dues()
     }
 
-    /// Records whether nothing is left to do but to wait.
+    /// Records whether the run can only wait.
     pub(crate) fn set_only_waiting(&self, only: bool) {
         self.only_waiting.store(only, Ordering::Release);
     }
 
-    /// Tells whether nothing is left to do but to wait.
+    /// Tells whether the run can only wait.
     #[must_use]
     pub fn is_only_waiting(&self) -> bool {
         self.only_waiting.load(Ordering::Acquire)
     }
 
-    /// Records when the run will have ended, as far as is known.
+    /// Records the expected end of the run, if known.
     pub(crate) fn set_end(&self, end: Option<Timestamp>) {
         *self.end.lock() = end;
     }
 
-    /// Returns the time until the run will have ended, as far as is known by now: from the limits
-    /// and what is used of them, the pace so far, and what is deferred. `None` while that depends on
-    /// when a host that is down is back.
+    /// Returns the expected time until the end of the run, from limits and their use, pace, and
+    /// deferred items. `None` while the time depends on the return of a host that is down.
     #[must_use]
     pub fn remaining_time(&self, now: Timestamp) -> Option<Duration> {
         let end = *self.end.lock();
@@ -201,18 +202,18 @@ impl RunProgress {
             .map(|end| end.since(now))
     }
 
-    /// Counts where the first request of an item would go, in a dry run.
+    /// Counts the [`WorkLaneKey`] of the first request of an item, in a dry run.
     pub fn plan(&self, lane: WorkLaneKey) {
         *self.planned.lock().entry(lane).or_default() += 1;
     }
 
-    /// Returns how many items of a dry run would go where first.
+    /// Returns the number of items of a dry run, by the lane of their first request.
     #[must_use]
     pub fn planned(&self) -> BTreeMap<WorkLaneKey, u64> {
         self.planned.lock().clone()
     }
 
-    /// Ends the run: the machine has no network.
+    /// Ends the run, because the machine has no network.
     pub fn go_offline(&self) {
         self.offline.store(true, Ordering::Release);
         self.cancel();
@@ -222,23 +223,23 @@ impl RunProgress {
         self.offline.load(Ordering::Acquire)
     }
 
-    /// Leaves a sentence for the user, which the display prints when it draws next.
+    /// Adds a message for the user, which the display prints with its next update.
     pub fn notify(&self, text: impl Into<String>) {
         self.notices.lock().push(text.into());
     }
 
-    /// Takes the sentences that were left.
+    /// Removes and returns the messages for the user.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         std::mem::take(&mut self.notices.lock())
     }
 
-    /// Lists what would be fetched for an item, in a run that fetches no file.
+    /// Lists the URL of a file for an item, in a run that fetches no files.
     pub fn list(&self, name: &str, url: String) {
         self.listed.lock().push((name.to_owned(), url));
     }
 
-    /// Takes what was listed: names and URLs.
+    /// Removes and returns the listed names and URLs.
     #[must_use]
     pub fn listed(&self) -> Vec<(String, String)> {
         std::mem::take(&mut self.listed.lock())

@@ -1,10 +1,10 @@
-//! The queue of a run, in its SQLite file: which items are to do, active, deferred or ended, and
-//! the records of what became of each.
+//! The queue of a run in its SQLite file, with the state of every item and the records of its
+//! results.
 //!
-//! Only one process works on a directory at a time (a lock file sees to that), so an active item
-//! needs no lease that expires: what a killed process had active is queued again when the next one
-//! opens the queue. Many small changes are committed together by a thread; under simulated time
-//! each is committed at once, without a thread.
+//! A lock file ensures that only one process works on a directory at a time. So an active item
+//! needs no lease: the active items of a killed process are queued again when the next process
+//! opens the queue. A thread groups many small changes into one commit. Under simulated time each
+//! change is committed at once, without a thread.
 
 mod commit;
 mod cursors;
@@ -34,33 +34,33 @@ pub use totals::{ItemCounts, OutcomeTotal, QueueTotals};
 /// The version of the tables, as `PRAGMA user_version` has it.
 const TABLES_VERSION: i64 = 11;
 
-/// The oldest version whose files are taken up.
+/// The oldest version whose files can be migrated.
 const OLDEST_SUPPORTED_VERSION: i64 = 8;
 
-/// Why the queue cannot be used.
+/// The error of a queue that cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum QueueError {
-    /// `SQLite` refuses it, or the file system.
+    /// `SQLite` or the file system refused an operation.
     #[error("the run's file {path} cannot be used: {why}")]
     Sqlite {
         /// The file.
         path: String,
-        /// What it says.
+        /// The error message.
         why: String,
     },
-    /// It was made by another version.
+    /// Another version of the program created the file.
     #[error(
         "the run's file {path} has format {found}, this program knows {TABLES_VERSION}; finish that run with the program that began it, or choose another --out"
     )]
     Version {
         /// The file.
         path: String,
-        /// Its version.
+        /// The version of the file.
         found: i64,
     },
 }
 
-/// The queue. Cheap to clone.
+/// The queue of a run. Cheap to clone.
 #[derive(Clone)]
 pub struct WorkQueue {
     shared: Arc<SharedQueue>,
@@ -68,27 +68,26 @@ pub struct WorkQueue {
 
 struct SharedQueue {
     path: PathBuf,
-    /// Where changes are committed at once.
+    /// The connection that commits at once, with [`CommitMode::Inline`].
     inline: Option<Mutex<Connection>>,
     batches: Batches,
 }
 
-/// How changes are committed.
+/// The execution of commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitMode {
-    /// By a thread, many at a time.
+    /// A thread commits many changes at a time.
     Thread,
-    /// At once, by the caller: for simulated time.
+    /// The caller commits each change at once, for simulated time.
     Inline,
 }
 
 impl WorkQueue {
-    /// Opens the queue in a file, creating it where it is missing. Items that were active are
-    /// queued again. `reasons` are the words that a file of an earlier version may spell
-    /// differently.
+    /// Opens the queue in a file, after creating it if missing. Active items are queued again.
+    /// `reasons` are the words that a file of an earlier version may spell differently.
     ///
     /// # Errors
-    /// The file cannot be used, or is of another version.
+    /// Returns a [`QueueError`] if the file cannot be used, or has an unsupported version.
     pub fn open(path: &Path, mode: CommitMode, reasons: &[Respelling]) -> Result<Self, QueueError> {
         let database = open_database(path, reasons)?;
         let (inline, for_thread) = match mode {
@@ -113,10 +112,10 @@ impl WorkQueue {
         Ok(Self { shared })
     }
 
-    /// Copies a queue into a new file, as it is now.
+    /// Copies the present content of a queue into a new file.
     ///
     /// # Errors
-    /// The file cannot be read, or the copy cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be read, or the copy cannot be written.
     pub fn copy(from: &Path, to: &Path) -> Result<(), QueueError> {
         let failed = |error| failure(from, &error);
         let database = Connection::open(from).map_err(failed)?;
@@ -129,7 +128,7 @@ impl WorkQueue {
             .map(|_| ())
     }
 
-    /// Makes a change, and returns when it is committed.
+    /// Makes a change, and returns after its commit.
     pub(crate) async fn change<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -153,12 +152,12 @@ impl WorkQueue {
         }
     }
 
-    /// Ends the thread when every change that was asked for is committed.
+    /// Ends the thread after all requested changes are committed.
     pub fn close(&self) {
         self.shared.batches.close();
     }
 
-    /// Returns the file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.shared.path
@@ -212,7 +211,7 @@ fn failure(path: &Path, error: &rusqlite::Error) -> QueueError {
     }
 }
 
-/// Says what is wrong, so that a person knows what to do.
+/// Describes an error so that a person knows what to do.
 fn sentence(error: &rusqlite::Error) -> String {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DiskFull) => "the disk is full".to_owned(),

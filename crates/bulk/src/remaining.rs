@@ -1,5 +1,5 @@
-//! When a run will have ended: from what the limits of each site still ask for, the pace of each
-//! lane so far, what comes later out of other lanes, and what is deferred. Pure.
+//! The remaining time of a run. The sources are the limits of each site, the pace of each lane, the
+//! requests that later steps add, and the deferred items. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -13,28 +13,28 @@ use crate::lane::WorkLaneKey;
 
 /// The time before now in which the pace of a lane is measured.
 const PACE_MEASURE_INTERVAL: Duration = Duration::from_secs(60);
-/// The number of ends that are remembered whatever their age.
+/// The number of ends of steps that are kept for a lane whatever their age.
 const MIN_ENDS: usize = 16;
-/// The greatest number of ends that are remembered of a lane.
+/// Maximum number of ends of steps that are kept for a lane.
 const MAX_ENDS: usize = 1_024;
-/// The least number of distances that make a pace.
+/// Minimum number of distances between ends of steps for a pace.
 const MIN_DISTANCES: u32 = 3;
-/// For how long nothing may end that the limits allow, before nothing is said.
+/// The time for which a run may have no finished step before its remaining time counts as unknown.
 const MAX_SILENT_START: Duration = Duration::from_secs(10);
-/// How many times as long as the median a distance is that is no part of the pace.
+/// The multiple of the median distance from which a distance is an outlier.
 const OUTLYING_FACTOR: u32 = 10;
-/// The greatest number of lanes that are remembered.
+/// Maximum number of lanes that are kept.
 const MAX_LANES: usize = 8_192;
-/// The greatest number of sites whose limits are looked up.
+/// Maximum number of sites whose limits are looked up.
 pub(crate) const MAX_SITES: usize = 6;
 
 /// The ends of the steps of one lane.
 #[derive(Debug)]
 pub(crate) struct LanePace {
     ended: VecDeque<BootInstant>,
-    /// Since when the lane is known.
+    /// The time since which the lane is known.
     since: BootInstant,
-    /// How many of its steps have ended.
+    /// The number of ended steps.
     total: u64,
 }
 
@@ -47,7 +47,7 @@ impl LanePace {
         }
     }
 
-    /// Measures the pace anew.
+    /// Restarts the measurement of the pace.
     fn begin_anew(&mut self, now: BootInstant) {
         self.ended.clear();
         self.since = now;
@@ -64,8 +64,9 @@ impl LanePace {
         }
     }
 
-    /// Returns the mean distance between two ends. One that is longer than a minute and much longer
-    /// than the others is a wait for a long window or a pause, which are known, and not a pace.
+    /// Returns the mean distance between two ends. A distance that is longer than a minute and much
+    /// longer than the others is left out: it is a wait for a long window or a pause, which the
+    /// limits already include.
     fn distance(&self) -> Duration {
         let pairs = self.ended.iter().zip(self.ended.iter().skip(1));
         let mut distances: Vec<Duration> =
@@ -96,39 +97,40 @@ impl LanePace {
 #[derive(Debug)]
 pub(crate) struct LanePaces {
     lanes: BTreeMap<WorkLaneKey, LanePace>,
-    /// The ends of the steps of all these lanes: what the run as a whole gets done.
+    /// The ends of the steps of all lanes: the pace of the run as a whole.
     overall: LanePace,
-    /// How many permits the requests of a site use, as last known.
+    /// The latest known number of permits per request, by site.
     permits_each: BTreeMap<SiteKey, f64>,
-    /// Whether the store of limits did not answer when it was last asked.
+    /// The store of limits did not reply to the latest query.
     is_store_lost: bool,
 }
 
-/// What still waits in a lane.
+/// The remaining work of a lane.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LaneQueue {
     pub(crate) key: WorkLaneKey,
-    /// The site and role of its requests, where one is known for all of them.
+    /// The site and role of the requests, if all of them share the same.
     pub(crate) site: Option<(SiteKey, Role)>,
     pub(crate) requests: u64,
-    /// The items that these requests are about.
+    /// The number of items that these requests belong to.
     pub(crate) items: u64,
 }
 
-/// What is still to come.
+/// The remaining work of a run.
 #[derive(Debug)]
 pub(crate) struct Outlook {
     /// The requests to the sites that take longest.
     pub(crate) sites: BTreeMap<SiteKey, Vec<RoleDemand>>,
-    /// How long all requests take at the pace of the whole run, once that is known.
+    /// The time of all requests at the pace of the whole run, if that pace is known.
     pub(crate) at_overall_pace: Option<Duration>,
-    /// For how long that pace has been measured.
+    /// The time for which that pace has been measured.
     measured_for: Duration,
 }
 
 impl Outlook {
-    /// Returns whether less has ended than the limits, by which all ends after `busy`, explain, or
-    /// nothing tells how long anything takes.
+    /// Tells whether the remaining time is unknown. `busy` is the time that the limits alone
+    /// require. The time is unknown if no pace exists, and `busy` is zero or shorter than the
+    /// measurement so far.
     pub(crate) fn is_unexplained(&self, busy: Duration) -> bool {
         let is_silent = self.measured_for > busy.max(MAX_SILENT_START);
         self.at_overall_pace.is_none() && (is_silent || busy.is_zero())
@@ -136,7 +138,7 @@ impl Outlook {
 }
 
 impl LanePaces {
-    /// Begins to measure.
+    /// Begins the measurement.
     pub(crate) fn new(now: BootInstant) -> Self {
         Self {
             lanes: BTreeMap::new(),
@@ -146,7 +148,7 @@ impl LanePaces {
         }
     }
 
-    /// Notes that a step of a lane has ended.
+    /// Counts the end of a step of a lane in its [`LanePace`].
     pub(crate) fn note_end(&mut self, lane: &WorkLaneKey, now: BootInstant) {
         if matches!(lane, WorkLaneKey::Start | WorkLaneKey::MissingInput) {
             return;
@@ -161,8 +163,8 @@ impl LanePaces {
         }
     }
 
-    /// Notes whether the store of limits answers. When that changes, so does the share of the limits
-    /// that the run has, and every pace is measured anew.
+    /// Records whether the store of limits replies. A change also changes the run's share of the
+    /// limits, so every pace is measured again.
     pub(crate) fn note_store(&mut self, is_lost: bool, now: BootInstant) {
         if self.is_store_lost != is_lost {
             self.is_store_lost = is_lost;
@@ -173,8 +175,8 @@ impl LanePaces {
         }
     }
 
-    /// Notes that a site is back after a pause: what was measured before and during the pause says
-    /// nothing about the pace from now on.
+    /// Records that a site is back after a pause. Earlier measurements do not describe the pace
+    /// from now on.
     pub(crate) fn note_back(&mut self, site: &SiteKey, now: BootInstant) {
         self.overall.begin_anew(now);
         for role in Role::ALL {
@@ -185,15 +187,15 @@ impl LanePaces {
         }
     }
 
-    /// Remembers how many permits the requests of a site use.
+    /// Records the number of permits that the requests of a site use.
     pub(crate) fn learn_permits(&mut self, site: SiteKey, permits_each: f64) {
         if self.permits_each.len() < MAX_LANES || self.permits_each.contains_key(&site) {
             self.permits_each.insert(site, permits_each);
         }
     }
 
-    /// Describes so many requests to a site whose role is not known before they are planned: they
-    /// are expected to be of the role that most requests to the site had.
+    /// Describes requests to a site whose role is not known before they are planned. They are
+    /// expected to have the most frequent role of requests to the site.
     pub(crate) fn demand_of_deferred(
         &self,
         site: &SiteKey,
@@ -211,7 +213,7 @@ impl LanePaces {
         self.demand(&lane(&role), site, role, requests, now)
     }
 
-    /// Describes requests that are still to come in a lane, by the pace so far.
+    /// Describes the remaining requests in a lane, with the pace so far.
     fn demand(
         &self,
         lane: &WorkLaneKey,
@@ -230,9 +232,8 @@ impl LanePaces {
         }
     }
 
-    /// Returns what is still to come, by the pace so far. `settled` items have left the lanes of
-    /// sources already: as many requests as they made at a site will be made there for each item
-    /// that has not.
+    /// Returns the [`Outlook`] at the pace so far. `settled` items have left the lanes of sources.
+    /// Every other item is expected to make as many requests at each site as these made.
     pub(crate) fn outlook(&self, queues: &[LaneQueue], settled: u64, now: BootInstant) -> Outlook {
         let pending = self.pending(queues, settled);
         let is_begun = |queue: &&LaneQueue| {
@@ -260,7 +261,7 @@ impl LanePaces {
         }
     }
 
-    /// Returns the site and role of every lane, and how many requests are still to come in it.
+    /// Returns the site and role of every lane, with the number of remaining requests.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -296,10 +297,10 @@ impl LanePaces {
     }
 }
 
-/// The requests that are still to come at one site.
+/// The remaining requests at one site.
 #[derive(Debug, Default)]
 struct SiteBacklog {
-    /// How long those of the slowest role take by their pace.
+    /// The time of the requests of the slowest role, at their pace.
     length: Duration,
     requests: u64,
     demands: Vec<RoleDemand>,
@@ -313,8 +314,8 @@ impl SiteBacklog {
     }
 }
 
-/// Keeps the sites that take longest by their pace, and of the others those with most requests,
-/// whose limits may say more.
+/// Selects the sites that take longest at their pace, and then those with most requests, whose
+/// limits may result in a longer time.
 fn longest(sites: BTreeMap<SiteKey, SiteBacklog>) -> BTreeMap<SiteKey, Vec<RoleDemand>> {
     let mut sites: Vec<(SiteKey, SiteBacklog)> = sites.into_iter().collect();
     sites.sort_by_key(|(_, site)| std::cmp::Reverse((site.length, site.requests)));
@@ -325,20 +326,20 @@ fn longest(sites: BTreeMap<SiteKey, SiteBacklog>) -> BTreeMap<SiteKey, Vec<RoleD
     kept.into_iter().map(demands).collect()
 }
 
-/// Returns so many times a distance.
+/// Returns a distance multiplied by a number of requests.
 pub(crate) fn times(distance: Duration, requests: u64) -> Duration {
     distance.saturating_mul(u32::try_from(requests).unwrap_or(u32::MAX))
 }
 
-/// Items that wait for a host.
+/// The items that wait for a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostBacklog {
     pub(crate) host: String,
-    /// When how many of them are due.
+    /// The due times, each with its number of items.
     pub(crate) dues: Vec<(Timestamp, u64)>,
-    /// For how long the host has given no sign of life.
+    /// The time for which the host has been silent.
     pub(crate) silent_for: Duration,
-    /// Whether it has given one since the first of them was deferred.
+    /// The host has responded since its first item was deferred.
     pub(crate) has_served: bool,
 }
 
@@ -347,8 +348,7 @@ impl HostBacklog {
         self.dues.iter().map(|(_, items)| items).sum()
     }
 
-    /// Returns the items that are due within `span` of each other together, at the first of these
-    /// times.
+    /// Groups the items that are due within `span` of each other, at the first of these times.
     pub(crate) fn groups(&self, span: Duration) -> Vec<(Timestamp, u64)> {
         let mut groups: Vec<(Timestamp, u64)> = Vec::new();
         for (due, items) in &self.dues {
@@ -365,15 +365,15 @@ impl HostBacklog {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeferredWork {
     pub(crate) due: Timestamp,
-    /// When the last of them will have ended, if their host serves them when they are due.
+    /// The expected end of the last item, if the host responds when the items are due.
     pub(crate) end: Timestamp,
-    /// Until when the run waits for their host, if nobody knows when it is back.
+    /// The time until which the run waits for the host, if the return of the host is unknown.
     pub(crate) given_up_at: Option<Timestamp>,
 }
 
-/// Returns when a run ends whose other work ends at `busy_until`: once nothing else is left, it
-/// waits for what is due within `max_wait`, and ends before anything later. `None` if that depends
-/// on when a host that is down is back.
+/// Returns the end of a run whose other work ends at `busy_until`. Then the run waits for items
+/// that are due within `max_wait`, and ends before any later item. `None` if the end depends on the
+/// return of a host that is down.
 pub(crate) fn end_of_run(
     busy_until: Timestamp,
     mut deferred: Vec<DeferredWork>,
@@ -456,7 +456,7 @@ mod tests {
         let hosts: Vec<WorkLaneKey> = (0..2_000)
             .map(|host| lane(&format!("h{host}.example")))
             .collect();
-        // Two files end in a second, each time of another host.
+        // Two files end in a second, each time from another host.
         for (half, host) in hosts.iter().take(200).enumerate() {
             paces.note_end(host, BootInstant::from_micros(half as u64 * 500_000));
         }
@@ -482,7 +482,7 @@ mod tests {
         assert!(is_unexplained(9, 0));
         assert!(!is_unexplained(9, 1));
         assert!(is_unexplained(20, 0));
-        // A host that asks for a pause of a minute.
+        // A host that declares a pause of a minute.
         assert!(!is_unexplained(50, 60));
         assert!(is_unexplained(70, 60));
         assert!(!paces.outlook(&[], 0, at(70)).is_unexplained(Duration::ZERO));
@@ -510,7 +510,7 @@ mod tests {
             paces.note_end(&lane("a.example"), at(second));
         }
         let source = queue(WorkLaneKey::Source("crossref".into()), 100);
-        // 40 items are looked up; 30 of them went to a host, and 10 wait for it.
+        // 40 items are looked up; 30 of them went to a host, and 10 wait for the host.
         let queues = [source, queue(lane("a.example"), 10)];
         let outlook = paces.outlook(&queues, 40, at(30));
         assert_eq!(outlook.sites["a.example"][0].requests, 10 + 100);
@@ -546,7 +546,8 @@ mod tests {
         }
     }
 
-    /// When a run ends in seconds whose other work ends at 100, computed at 40.
+    /// Returns the end of a run with [`DeferredWork`], in seconds. Its other work ends at 100, and
+    /// the time of the computation is 40.
     fn end(deferred: Vec<DeferredWork>, max_wait: u64) -> Option<f64> {
         let max_wait = Duration::from_secs(max_wait);
         end_of_run(time(100.0), deferred, max_wait, time(40.0)).map(Timestamp::as_secs_f64)
@@ -569,9 +570,9 @@ mod tests {
             ..work(45.0, 30)
         };
         assert_eq!(end(vec![down(90.0)], 60), None);
-        // Whenever it is back, its items are done before the others.
+        // Whenever the host is back, its items finish before the others.
         assert_eq!(end(vec![down(65.0)], 60), Some(100.0));
-        // It is not waited for any more.
+        // The run no longer waits for the host.
         assert_eq!(end(vec![down(39.0)], 9), Some(100.0));
     }
 

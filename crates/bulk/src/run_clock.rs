@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use docstokg_hub::clock::{BootInstant, Runtime, Timestamp};
 
-/// Wall time as it was when the run began and has gone on since: a wall clock that is stepped
-/// during the run makes no deferred item due. Cheap to clone.
+/// A clock that starts at the system time and advances with the boot clock. So a step of the system
+/// clock during the run makes no deferred item due. Cheap to clone.
 #[derive(Clone)]
 pub struct RunClock {
     runtime: Arc<dyn Runtime>,
@@ -13,7 +13,7 @@ pub struct RunClock {
 }
 
 impl RunClock {
-    /// Begins now.
+    /// Starts the clock of a run.
     #[must_use]
     pub fn begin(runtime: Arc<dyn Runtime>) -> Self {
         let begun = (runtime.wall(), runtime.boot());
@@ -26,13 +26,13 @@ impl RunClock {
         self.begun.0 + self.runtime.boot().since(self.begun.1)
     }
 
-    /// Returns the instant on the boot clock at which a time comes; now, where it has passed.
+    /// Returns the [`BootInstant`] at which a time comes; now, if the time has passed.
     #[must_use]
     pub fn instant(&self, at: Timestamp) -> BootInstant {
         self.runtime.boot() + at.since(self.now())
     }
 
-    /// Returns what the run runs on.
+    /// Returns the [`Runtime`] of the run.
     #[must_use]
     pub const fn runtime(&self) -> &Arc<dyn Runtime> {
         &self.runtime

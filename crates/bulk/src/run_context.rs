@@ -1,4 +1,4 @@
-//! What every part of a run shares.
+//! The context that all parts of a run share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::scheduler::RunError;
 /// The parts that a scheduler and its [`Job`](crate::job::Job) share. Cheap to clone.
 #[derive(Clone)]
 pub struct RunContext {
-    /// The hub that every request passes.
+    /// The [`Hub`] that every request passes.
     pub hub: Hub,
     /// Time and background work.
     pub clock: RunClock,
@@ -27,19 +27,19 @@ pub struct RunContext {
     pub queue: WorkQueue,
     /// The manifest of the directory.
     pub manifest: ManifestWriter,
-    /// Where the run can be watched and cancelled.
+    /// The [`RunProgress`], which also cancels the run.
     pub progress: Arc<RunProgress>,
-    /// What is known about the machine's network.
+    /// The [`Connectivity`] of the machine.
     pub connectivity: Arc<Connectivity>,
     /// The name of the run.
     pub run_id: Arc<str>,
 }
 
 impl RunContext {
-    /// Begins a run in a directory. `manifest.jsonl` is written anew from the queue.
+    /// Begins a run in a [`Directory`]. `manifest.jsonl` is rewritten from the queue.
     ///
     /// # Errors
-    /// The queue or the manifest cannot be read or written.
+    /// Returns a [`RunError`] if the queue or the manifest cannot be read or written.
     pub async fn begin(
         hub: &Hub,
         runtime: Arc<dyn Runtime>,
@@ -61,7 +61,7 @@ impl RunContext {
         })
     }
 
-    /// Lets the run check whether the network is there. `certain` are hosts that exist for certain.
+    /// Lets the run check the network. `certain` are hosts that certainly exist.
     #[must_use]
     pub fn with_reachability(
         self,
@@ -75,8 +75,8 @@ impl RunContext {
         }
     }
 
-    /// Cancels the run if this machine is offline and `host` is out of reach. Returns whether that
-    /// is so: nothing is sent then, and the items stay as they are.
+    /// Cancels the run if this machine is offline and `host` is unreachable. Returns whether the
+    /// run was cancelled: then nothing is sent, and the items stay unchanged.
     pub async fn stop_if_offline(&self, host: Option<&str>) -> bool {
         let Some(host) = host else {
             return false;

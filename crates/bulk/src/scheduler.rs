@@ -1,9 +1,9 @@
-//! The scheduler of a run: one task that decides, many that run steps.
+//! The scheduler of a run: one task that decides, and many that run steps.
 //!
-//! Inputs are read into the queue's file while the first items are already active. Before each step
-//! an item stands in the lane of the site it goes to. What waits for a rate waits in the hub's own
-//! queues and holds nothing; what a host asked to wait for is deferred and comes back when it is
-//! due.
+//! Inputs are read into the queue's file while the first items are already active. Before each
+//! step, an item waits in the lane of its site. A request that waits for a rate waits in the hub's
+//! queues and occupies no worker. An item whose host declared a pause is deferred, and comes back
+//! when it is due.
 
 mod event;
 mod forecast;
@@ -23,7 +23,7 @@ use crate::run_context::RunContext;
 use event::SchedulerEvent;
 use schedule::Schedule;
 
-/// Why a run could not go on. What is done is done, and the rest is in the queue.
+/// The error that ended a run. Finished items are recorded, and the rest is in the queue.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RunError {
     /// The queue cannot be read or written.
@@ -34,81 +34,81 @@ pub enum RunError {
     Halted(String),
 }
 
-/// How a run ended.
+/// The way in which a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunEnd {
-    /// Nothing is left to do.
+    /// All items are finished.
     Complete,
-    /// It was cancelled.
+    /// The run was cancelled.
     Stopped {
-        /// Items left.
+        /// The number of unfinished items.
         left: u64,
     },
     /// The machine has no network; nothing was sent.
     Offline {
-        /// Items left.
+        /// The number of unfinished items.
         left: u64,
     },
-    /// What is left is deferred for longer than the run waits.
+    /// All unfinished items are deferred for longer than the run waits.
     Deferred {
-        /// Items left.
+        /// The number of unfinished items.
         left: u64,
-        /// The time until the first of them is due.
+        /// The time until the first item is due.
         due_in: Duration,
     },
-    /// The bytes that a run may fetch are used up.
+    /// The size of files that a run may fetch is reached.
     BytesSpent {
-        /// Items left.
+        /// The number of unfinished items.
         left: u64,
     },
 }
 
-/// How much of a run is really done.
+/// The extent of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunMode {
-    /// All of it.
+    /// All steps are run.
     #[default]
     Full,
-    /// No request is made at all.
+    /// No request is sent.
     DryRun,
-    /// Candidate locations are looked up and listed, files are not fetched.
+    /// Candidate locations are looked up and listed. Files are not fetched.
     ListOnly,
 }
 
 /// The bounds of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunBounds {
-    /// The most steps at once; those that only wait for a host do not count.
+    /// Maximum number of concurrent steps, without those that only wait for a host.
     pub workers: usize,
-    /// The most bytes of files.
+    /// Maximum size of all files, in bytes.
     pub max_bytes: Option<u64>,
-    /// The longest wait for paused hosts when nothing else is left to do.
+    /// Maximum wait for paused hosts when no other step is left.
     pub max_wait: Duration,
 }
 
-/// Where items come from.
+/// A source of items.
 pub trait ItemFeed: Send {
-    /// Returns the next few; `None` at the end.
+    /// Returns the next [`NewItem`]s; `None` at the end.
     fn next(&mut self) -> BoxFuture<'_, Option<Vec<NewItem>>>;
 }
 
-/// What a run of a job is made of.
+/// The parts of a run: its [`Job`], its [`RunContext`] and its bounds.
 pub struct Scheduler<J: Job> {
-    /// The job.
+    /// The job whose items are run.
     pub job: Arc<J>,
-    /// What scheduler and job share.
+    /// The context that scheduler and job share.
     pub context: RunContext,
-    /// Bounds.
+    /// The bounds of the run.
     pub limits: RunBounds,
-    /// How much is really done.
+    /// The [`RunMode`] as the extent of the run.
     pub mode: RunMode,
 }
 
 impl<J: Job> Scheduler<J> {
-    /// Works until nothing is left to do, or the run is cancelled.
+    /// Works until no step is left, or the run is cancelled.
     ///
     /// # Errors
-    /// The run cannot go on; what is left stays queued.
+    /// Returns a [`RunError`] if the run cannot continue. Unfinished items stay queued.
     pub async fn run(self: &Arc<Self>, feed: Box<dyn ItemFeed>) -> Result<RunEnd, RunError> {
         let (events, mut arrived) = mpsc::unbounded_channel();
         let retry_limit = self.limits.max_wait.max(RETRY_WAIT);
@@ -137,7 +137,7 @@ impl<J: Job> Scheduler<J> {
             let event = before(&**self.context.clock.runtime(), wake, event).await;
             if let Some(Some(event)) = event {
                 schedule.take(event)?;
-                // All that has arrived is taken in before anything new is decided.
+                // All events that have arrived are applied before the next decision.
                 while let Ok(event) = arrived.try_recv() {
                     schedule.take(event)?;
                 }
@@ -145,7 +145,7 @@ impl<J: Job> Scheduler<J> {
         }
     }
 
-    /// Waits for the next event, or, while every worker is busy, until a step starts to wait.
+    /// Waits for the next event, or, while every worker is busy, until a step begins to wait.
     async fn next_event(
         &self,
         schedule: &Schedule<J>,
@@ -160,7 +160,7 @@ impl<J: Job> Scheduler<J> {
         }
     }
 
-    /// Sends an event whenever a breaker changes.
+    /// Sends an event for every change of a breaker.
     fn watch_breakers(&self, events: mpsc::UnboundedSender<SchedulerEvent<J>>) {
         let mut changes = self.context.hub.changes();
         self.context.clock.runtime().spawn(Box::pin(async move {
@@ -195,7 +195,7 @@ impl<J: Job> Scheduler<J> {
     ) -> Result<(), QueueError> {
         while let Some(items) = feed.next().await {
             if self.context.progress.is_cancelled() {
-                // What has not been queued is given again with the next run.
+                // A later run reads again what is not queued.
                 break;
             }
             let lanes: Vec<_> = items.iter().map(|item| item.lane.clone()).collect();

@@ -1,7 +1,7 @@
-//! How long the hosts that items wait for have been silent.
+//! The time for which the hosts of deferred items have been silent.
 //!
-//! A host that is down, paused or unreachable is waited for until it has given no sign of life for
-//! as long as the run waits. Whatever probes find in between, its items stay deferred.
+//! A host that is down, paused or unreachable is waited for until it has been silent for as long as
+//! the run waits. Its items stay deferred, whatever probes find in between.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use docstokg_policy::time::Timestamp;
 
 use crate::deferral::WaitingFor;
 
-/// Since when each host has been silent that items wait for.
+/// The time since which each awaited host has been silent.
 #[derive(Debug, Default)]
 pub(crate) struct Silences {
     since: BTreeMap<String, Timestamp>,
 }
 
 impl Silences {
-    /// Records that an item waits for a host, which has failed every request `failing_for` and whose
-    /// last sign of life was `served_ago` ago. A host that has served since the earlier wait began
-    /// is silent anew.
+    /// Records that an item waits for a host. The host has failed every request for `failing_for`,
+    /// and last responded `served_ago` ago. If the host responded since the earlier wait began, its
+    /// silence begins again.
     pub(crate) fn begin(
         &mut self,
         host: &str,
@@ -39,8 +39,8 @@ impl Silences {
         }
     }
 
-    /// Tells whether it is worth waiting for a host: an item is due within `max_wait`, and the host
-    /// has not been silent for longer than that. Its last sign of life was `served_ago` ago.
+    /// Tells whether to wait for a host: an item is due within `max_wait`, and the silence of the
+    /// host is not longer than that. The host last responded `served_ago` ago.
     pub(crate) fn is_worth_waiting(
         &self,
         waiting: &WaitingFor,
@@ -52,7 +52,7 @@ impl Silences {
         waiting.until.since(now) <= max_wait && silent_for <= max_wait
     }
 
-    /// Returns for how long a host that items wait for has been silent. Its last sign of life was
+    /// Returns the time for which an awaited host has been silent. The host last responded
     /// `served_ago` ago.
     pub(crate) fn silent_for(
         &self,
@@ -104,11 +104,11 @@ mod tests {
         let max_wait = Duration::from_secs(60);
         let mut silences = Silences::default();
         silences.begin("a.example", Duration::ZERO, None, at(100));
-        // It served at 110 and was not needed for ten minutes.
+        // The host responded at 110, and was not needed for ten minutes.
         let served_ago = Some(Duration::from_secs(600));
         silences.begin("a.example", Duration::ZERO, served_ago, at(710));
         assert!(silences.is_worth_waiting(&waiting(715), served_ago, max_wait, at(710)));
-        // It did not serve since.
+        // The host has not responded since.
         silences.begin(
             "a.example",
             Duration::ZERO,

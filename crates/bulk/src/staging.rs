@@ -1,5 +1,5 @@
-//! Unfinished files below the out directory: where they lie, and which of them are the program's
-//! own.
+//! Unfinished files below the output directory: their paths, and the names that belong to this
+//! program.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 
 use crate::digest::Fingerprint;
 
-/// The directories below an out directory that this run knows to be there.
+/// The directories below an output directory that this run knows to exist.
 pub struct KnownDirectories {
     out: PathBuf,
     known: Mutex<HashSet<PathBuf>>,
 }
 
 impl KnownDirectories {
-    /// Knows none below an out directory.
+    /// Creates an empty set of known directories below an output directory.
     #[must_use]
     pub fn below(out: &Path) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl KnownDirectories {
     /// Creates a directory, once.
     ///
     /// # Errors
-    /// It cannot be created, or lies behind a symbolic link.
+    /// Returns an [`io::Error`] if the directory cannot be created, or is behind a symbolic link.
     pub fn create(&self, directory: &Path) -> io::Result<()> {
         if self.known.lock().contains(directory) {
             return Ok(());
@@ -38,10 +38,10 @@ impl KnownDirectories {
         self.create_again(directory)
     }
 
-    /// Creates a directory that may have been removed meanwhile.
+    /// Creates a directory that may have been removed in the meantime.
     ///
     /// # Errors
-    /// It cannot be created, or lies behind a symbolic link.
+    /// Returns an [`io::Error`] if the directory cannot be created, or is behind a symbolic link.
     pub fn create_again(&self, directory: &Path) -> io::Result<()> {
         create_below(&self.out, directory)?;
         self.known.lock().insert(directory.to_owned());
@@ -49,14 +49,14 @@ impl KnownDirectories {
     }
 }
 
-/// Creates a directory below another one with what is missing on the way.
+/// Creates a directory below another, with all missing parents in between.
 pub(crate) fn create_below(out: &Path, directory: &Path) -> io::Result<()> {
     refuse_link_below(out, directory)?;
     std::fs::create_dir_all(directory)
 }
 
-/// Refuses a path that has a symbolic link below the out directory. That directory itself may be
-/// one, or lie behind one: the user named it.
+/// Refuses a path with a symbolic link below the output directory. That directory itself may be a
+/// link or behind a link, because the user named it.
 fn refuse_link_below(out: &Path, path: &Path) -> io::Result<()> {
     match link_below(out, path) {
         None => Ok(()),
@@ -68,7 +68,7 @@ fn refuse_link_below(out: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the first symbolic link on the way from the out directory to a path, that path included.
+/// Returns the first symbolic link between the output directory and a path, including the path.
 pub(crate) fn link_below(out: &Path, path: &Path) -> Option<PathBuf> {
     let mut place = out.to_owned();
     let mut names = path.strip_prefix(out).ok()?.components();
@@ -78,23 +78,23 @@ pub(crate) fn link_below(out: &Path, path: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Returns whether a symbolic link has this name.
+/// Tells whether a path is a symbolic link.
 pub(crate) fn is_link(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
-/// The directory of what is not finished, and of the lock.
+/// Returns the directory of unfinished files and of the lock.
 #[must_use]
 pub fn working_directory(out: &Path) -> PathBuf {
     out.join(".docstokg")
 }
 
-/// How many staging shards unfinished files are spread over: threads that create files in one
-/// directory wait for each other.
+/// The number of staging shards that spread unfinished files: threads that create files in one
+/// directory block each other.
 const STAGING_SHARD_COUNT: i64 = 8;
 
-/// Where an unfinished file of an item lies: its number and the fingerprint of its URL say which it
-/// is.
+/// Returns the path of an unfinished file, made of the number of its item and the [`Fingerprint`]
+/// of its URL.
 #[must_use]
 pub fn staging_file(out: &Path, item: i64, url: Fingerprint) -> PathBuf {
     working_directory(out)
@@ -102,10 +102,9 @@ pub fn staging_file(out: &Path, item: i64, url: Fingerprint) -> PathBuf {
         .join(format!("{item}-{url:.16}"))
 }
 
-/// Asks the file system to lay out the shards far from each other, each with room of its own,
-/// where it knows how (ext4, `chattr +T`). Files created at once then do not search one table for a
-/// free inode, nor pass by everything that was deleted there just before. A file system that knows
-/// no such thing has no such tables.
+/// Sets the attribute by which a file system separates the shards on disk (ext4, `chattr +T`).
+/// Files created at the same time then do not search the same table for a free inode, and do not
+/// skip the inodes of recently deleted files. Other file systems have no such tables.
 pub(crate) fn spread_shards(working: &Path) {
     #[cfg(target_os = "linux")]
     if let Ok(directory) = std::fs::File::open(working)
@@ -115,7 +114,7 @@ pub(crate) fn spread_shards(working: &Path) {
     }
 }
 
-/// Returns the directories below the working directory that unfinished files are spread over.
+/// Returns the shards: the directories below the working directory that spread unfinished files.
 pub(crate) fn shards(out: &Path) -> impl Iterator<Item = PathBuf> {
     let working = working_directory(out);
     (0..STAGING_SHARD_COUNT).map(move |number| working.join(number.to_string()))
@@ -127,7 +126,7 @@ fn is_shard(directory: &Path) -> bool {
         .is_some_and(|number| (0..STAGING_SHARD_COUNT).contains(&number))
 }
 
-/// Returns where a job may record what came with a finished file, beside it.
+/// Returns the path beside a complete file at which a job may record the head of its response.
 #[must_use]
 pub fn head_file(staged: &Path) -> PathBuf {
     let mut name = staged.as_os_str().to_owned();
@@ -135,8 +134,8 @@ pub fn head_file(staged: &Path) -> PathBuf {
     name.into()
 }
 
-/// Tells whether a name is one that the program gives: `ITEM-FINGERPRINT`, with the endings of
-/// parts and heads, or the lock.
+/// Tells whether a name is one of this program: `ITEM-FINGERPRINT`, with the extensions of parts
+/// and heads, or the lock.
 fn is_ours(file: &Path) -> bool {
     let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
         return false;
@@ -153,17 +152,17 @@ fn is_ours(file: &Path) -> bool {
     is_number && url.len() == 16 && url.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What lies in the working directory.
+/// The content of the working directory.
 #[derive(Default)]
 pub struct StagingContents {
-    /// The files, in shards and beside them; the lock is one of them.
+    /// The files, inside and outside of shards, including the lock.
     pub files: Vec<PathBuf>,
-    /// The shards.
+    /// The paths of the shards.
     pub shards: Vec<PathBuf>,
 }
 
 impl StagingContents {
-    /// Lists what is there, as far as it can be read.
+    /// Lists the content, as far as it can be read.
     #[must_use]
     pub fn in_directory(out: &Path) -> Self {
         let entries =
@@ -176,7 +175,7 @@ impl StagingContents {
             .filter(|shard| is_shard(shard))
             .collect();
         files.extend(shards.iter().flat_map(|shard| entries(shard)));
-        // What has another name is not the program's.
+        // A file with another name does not belong to this program.
         Self {
             files: files
                 .iter()
@@ -212,7 +211,7 @@ mod tests {
             staging_file(out.path(), STAGING_SHARD_COUNT + 2, url),
         );
         assert_ne!(one.parent(), other.parent());
-        // A run of an earlier version had no shards.
+        // Earlier versions had no shards.
         let beside = working_directory(out.path()).join("3-0011223344556677.part");
         for file in [&one, &other, &beside] {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! Hosts that deferred items wait for, and whether they may be asked earlier than they said: an
-//! operator has closed the breaker, or another process closed it.
+//! The hosts of deferred items, watched for an early end of their pause: an operator or another
+//! process may close the breaker.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,14 +9,15 @@ use docstokg_hub::{Host, HostWatch, Hub};
 
 use crate::job::AwaitedHost;
 
-/// How many hosts are watched at a time. Items of others come back when they are due.
+/// Maximum number of hosts that are watched at a time. Items of other hosts come back when they are
+/// due.
 const MAX_WATCHED_HOSTS: usize = 1_024;
-/// How many items of a paused host come back to probe it.
+/// Maximum number of items of a paused host that come back to probe it.
 const MAX_PROBERS: usize = 8;
-/// How much later the others come back if the breaker is not seen to close.
+/// The additional delay of all other items, if the breaker is not seen to close.
 const OPEN_BREAKER_RETRY_DELAY: Duration = Duration::from_secs(300);
 
-/// The hosts that are watched.
+/// The watched hosts.
 pub(crate) struct Watches {
     hub: Hub,
     hosts: HashMap<String, WatchedHost>,
@@ -24,8 +25,8 @@ pub(crate) struct Watches {
 
 struct WatchedHost {
     watches: Vec<HostWatch>,
-    /// Whether a breaker of it was seen paused: a wait for another reason is not ended by one that
-    /// is closed.
+    /// A breaker of the host was seen open. A closed breaker does not end a wait for another
+    /// reason.
     was_paused: bool,
     /// The items that come back when the pause may be over.
     probers: Probers,
@@ -36,12 +37,12 @@ struct WatchedHost {
 #[derive(Clone, Copy, Default)]
 struct Probers {
     items: usize,
-    /// When they come back.
+    /// The time at which these items come back.
     due: Timestamp,
 }
 
 impl Probers {
-    /// Returns when an item comes back that may be tried at `until`.
+    /// Returns the time at which an item comes back that may be tried at `until`.
     fn place(&mut self, until: Timestamp, now: Timestamp) -> Timestamp {
         if self.due <= now {
             *self = Self {
@@ -65,18 +66,19 @@ impl Watches {
         }
     }
 
-    /// Watches a host that an item waits for, and the source on whose behalf.
+    /// Watches the host of an [`AwaitedHost`], and the source on whose behalf an item waits.
     pub(crate) fn add(&mut self, awaited: &AwaitedHost) {
         self.insert(awaited, false);
     }
 
-    /// Watches a host again that was paused when an item began to wait for it, and was back before
-    /// the item was in the file. Returns whether it was: its items come back, that one included.
+    /// Watches again a host that was paused when an item began to wait, and was back before the
+    /// item was in the file. Returns whether the host was watched again: then all its items come
+    /// back.
     pub(crate) fn add_missed(&mut self, awaited: &AwaitedHost) -> bool {
         self.insert(awaited, true)
     }
 
-    /// Watches a host unless it is watched already.
+    /// Watches the host of an [`AwaitedHost`], unless it is watched already.
     fn insert(&mut self, awaited: &AwaitedHost, was_paused: bool) -> bool {
         let AwaitedHost { host, source, .. } = awaited;
         if self.hosts.contains_key(host) || self.hosts.len() >= MAX_WATCHED_HOSTS {
@@ -97,8 +99,8 @@ impl Watches {
         true
     }
 
-    /// Returns when an item comes back that may be tried at `until`: then, or when enough other items
-    /// have probed its host.
+    /// Returns the time at which an item comes back that may be tried at `until`. That is `until`,
+    /// or later if enough other items probe the host first.
     pub(crate) fn due(&mut self, host: &str, until: Timestamp, now: Timestamp) -> Timestamp {
         let Some(watched) = self.hosts.get_mut(host) else {
             return until;
@@ -111,7 +113,7 @@ impl Watches {
         }
     }
 
-    /// Returns the hosts that are paused no more, and stops watching them.
+    /// Returns the hosts whose pause is over, and stops watching them.
     pub(crate) fn reopened(&mut self) -> Vec<String> {
         let mut reopened = Vec::new();
         self.hosts.retain(|host, watched| {
@@ -126,13 +128,14 @@ impl Watches {
         reopened
     }
 
-    /// Stops watching hosts that no item waits for any more.
+    /// Stops watching hosts without waiting items.
     pub(crate) fn keep(&mut self, is_waited_for: impl Fn(&str) -> bool) {
         self.hosts.retain(|host, _| is_waited_for(host));
     }
 }
 
-/// Tells whether a breaker is open, or has not found its host to be back.
+/// Tells whether any [`HostWatch`] has a breaker that is open, or has not yet found its host to be
+/// back.
 fn is_paused(watches: &[HostWatch]) -> bool {
     watches.iter().any(|watch| !watch.is_closed())
 }

@@ -206,7 +206,7 @@ pub(crate) struct DemoArguments {
 }
 
 impl GlobalArguments {
-    /// Returns how connections are made.
+    /// Returns the [`WireOptions`] for connections, from the flags.
     pub(crate) fn wire(&self) -> Result<WireOptions, CommandFailure> {
         let connect_to = self.connect_to.iter().map(|text| {
             text.parse::<ConnectTo>()

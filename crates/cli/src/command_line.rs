@@ -13,20 +13,20 @@ pub(crate) fn arguments() -> Vec<String> {
         .collect()
 }
 
-/// Returns the command line of this process; `None` if a part of it is a credential.
+/// Returns the command line of this process; `None` if an argument is a credential.
 pub(crate) fn same() -> Option<String> {
     shown(&arguments())
 }
 
-/// Returns the command line with these arguments; `None` if one of them is a credential.
+/// Returns the command line with these arguments; `None` if an argument is a credential.
 pub(crate) fn shown(words: &[String]) -> Option<String> {
     let is_shown = |word: &String| redact_text(word) == *word;
     let name = program::running().name;
     (words.iter().all(is_shown)).then(|| format!("{name} {}", joined(words)))
 }
 
-/// Returns the places of the words that are neither options nor values of options: the subcommand
-/// and what it works on.
+/// Returns the positions of the words that are neither options nor values of options: the
+/// subcommand and its positional arguments.
 pub(crate) fn positionals(command: &Command, words: &[String]) -> Vec<usize> {
     let mut options: Vec<&Arg> = command.get_arguments().collect();
     let mut places = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn positionals(command: &Command, words: &[String]) -> Vec<usize> {
     places
 }
 
-/// Returns whether the word after `-{flags}` is the value of an option in it.
+/// Tells whether the word after `-{flags}` is the value of one of these options.
 fn is_value_next(options: &[&Arg], flags: &str) -> bool {
     let takes_value = |option: &&Arg| option.get_action().takes_values();
     if let Some(name) = flags.strip_prefix('-') {
@@ -66,7 +66,7 @@ fn is_value_next(options: &[&Arg], flags: &str) -> bool {
         let mut options = options.iter();
         options.find(|option| option.get_short() == Some(flag))
     };
-    // What follows the first option with a value in the same word is that value.
+    // The rest of the word after the first option with a value is that value.
     let with_value = flags.find(|flag| of_flag(flag).is_some_and(takes_value));
     with_value.is_some_and(|at| flags[at..].chars().count() == 1)
 }

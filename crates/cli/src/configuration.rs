@@ -1,5 +1,5 @@
-//! The sections that the programs have, read together: the hub's, telemetry's, content's and
-//! ontology's. Both programs read one file, and check all of it.
+//! The configuration sections of both programs, read together: the hub's, telemetry's, content's
+//! and ontology's. Both programs read the same file, and check all of it.
 
 use std::path::PathBuf;
 
@@ -27,16 +27,16 @@ section! {
     }
 }
 
-/// The configuration that holds, and what it was written as.
+/// The validated configuration, and its sections as written.
 #[derive(Debug)]
 pub(crate) struct LoadedConfig {
-    /// The hub's.
+    /// The configuration of the hub.
     pub(crate) config: Config,
-    /// What is recorded.
+    /// The configuration of telemetry.
     pub(crate) telemetry: TelemetryConfig,
-    /// Which sources are tried.
+    /// The sources for works, with their credentials.
     pub(crate) resolvers: ResolverConfig,
-    /// Where ontologies are kept, and which sources are asked for them.
+    /// The library of ontologies, and the sources for them.
     pub(crate) ontology: OntologyConfig,
     /// All sections as written.
     pub(crate) settings: Settings,
@@ -91,15 +91,15 @@ impl GlobalArguments {
         }
     }
 
-    /// Checks that the files of the configuration can be read again: a pipe would wait for a
-    /// writer, or have nothing left.
+    /// Checks that the configuration can be reloaded from its files: a pipe would wait for a
+    /// writer, or be empty.
     ///
     /// # Errors
-    /// One of them is not an ordinary file.
+    /// A file is not an ordinary file.
     pub(crate) fn check_files(&self) -> Result<(), CommandFailure> {
         let mut files = load::files(&self.sources(self.config.clone()));
         files.extend(self.cacert.iter().cloned());
-        // One that is missing is reported where it is read.
+        // A missing file is reported when it is read.
         let is_odd = |path: &&PathBuf| path.metadata().is_ok_and(|found| !found.is_file());
         match files.iter().find(is_odd) {
             None => Ok(()),
@@ -133,8 +133,8 @@ impl GlobalArguments {
     }
 }
 
-/// Moves the state of limits to the directory that `ontology.ratelimit.shared_dir` names, where
-/// programs that use the library keep theirs.
+/// Moves the state of limits to the directory of `ontology.ratelimit.shared_dir`, which programs
+/// with the library use.
 fn share_state(settings: &Settings, config: &mut Config) -> Result<(), ConfigProblems> {
     let Some(directory) = &settings.ontology.ratelimit.shared_dir else {
         return Ok(());
@@ -158,7 +158,7 @@ fn share_state(settings: &Settings, config: &mut Config) -> Result<(), ConfigPro
     Ok(())
 }
 
-/// Returns the section that says where the state of limits is kept, and its source, if one does.
+/// Returns the section that sets the store of limits, with its source, if any section does.
 fn written_backend(settings: &Settings) -> Option<(&'static str, &ValueSource)> {
     let sections = [
         ("limits.backend", &settings.hub.limits.backend),
@@ -175,7 +175,7 @@ fn written_backend(settings: &Settings) -> Option<(&'static str, &ValueSource)> 
     })
 }
 
-/// Reads and resolves every section: the problems of all of them come at once.
+/// Reads and resolves every section, so that the problems of all sections are reported together.
 fn resolve(sources: &ConfigSources) -> Result<LoadedConfig, ConfigProblems> {
     let mut layers = load::layers::<Settings>(sources);
     layers.add(|_, problems| Settings {

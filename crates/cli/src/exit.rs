@@ -7,19 +7,19 @@ use serde_json::json;
 
 use crate::output;
 
-/// Something failed: a 404, one item of a download.
+/// The exit code of a failure, such as a 404 or a failed item of a download.
 pub(crate) const EXIT_FAILED: u8 = 1;
-/// Wrong flags or configuration; nothing was sent.
+/// The exit code of wrong flags or configuration; nothing was sent.
 pub(crate) const EXIT_USAGE: u8 = 2;
-/// Refused for now by a breaker or the limiter.
+/// The exit code of a temporary refusal by a breaker or the limiter.
 pub(crate) const EXIT_REFUSED: u8 = 3;
 
-/// Why a command ended early.
+/// The failure that ended a command.
 #[derive(Debug)]
 pub(crate) enum CommandFailure {
     /// The configuration has problems.
     Config(ConfigProblems),
-    /// The flags do not fit together, or a file named by one cannot be used.
+    /// The flags contradict each other, or a file named by a flag cannot be used.
     Usage(String),
     /// Any other failure.
     Failed(anyhow::Error),

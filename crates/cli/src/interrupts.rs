@@ -1,14 +1,14 @@
-//! The signals that ask a command to end.
+//! The signals that end a command.
 
 use anyhow::Context;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Ctrl-C, a service manager that stops the process, and a closed terminal.
+/// The interrupt signals: Ctrl-C, the stop of a service manager, and the close of a terminal.
 ///
-/// By default each ends the process at once, whatever it is writing. So a command that leaves
-/// something behind catches them before it opens its state or makes a file. What comes before the
-/// command looks is kept for it.
+/// By default each signal ends the process at once, even during a write. So a command that leaves
+/// files behind catches the signals before it opens its state or creates a file. Signals are kept
+/// until the command handles them.
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
@@ -27,7 +27,7 @@ impl Interrupts {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> SignalKind {
         tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),

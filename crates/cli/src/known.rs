@@ -1,5 +1,6 @@
-//! Whether anything has asked a host or a resolver that an operator names: a mistyped name has no
-//! state, and commands about it would succeed and change nothing that matters.
+//! The check of the hosts and resolvers that an operator names.
+//!
+//! A mistyped name has no state, so commands about it would succeed without a useful effect.
 
 use docstokg_config::nearest;
 use docstokg_content::resolver::ResolverId;
@@ -18,7 +19,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Names the breaker of a host.
+    /// Returns the [`Target`] of a host.
     pub(crate) fn of(config: &Config, host: &'a Host) -> Self {
         let (name, key) = (host.as_str(), config.site_key(host));
         Self { name, key }
@@ -31,14 +32,14 @@ impl<'a> Target<'a> {
         Ok(Self { name, key })
     }
 
-    /// Names the breaker of a resolver.
+    /// Returns the [`Target`] of a resolver.
     pub(crate) fn resolver(name: &'a str) -> Self {
         let key = resolver_key(name);
         Self { name, key }
     }
 }
 
-/// Returns whether the configuration names the host, site or resolver of a key.
+/// Tells whether the configuration names the host, site or resolver of a key.
 pub(crate) fn is_configured(config: &Config, key: &SiteKey) -> bool {
     let mut hosts = hosts(config);
     let mut resolvers = config.breakers.resolvers.keys();
@@ -80,8 +81,7 @@ pub(crate) fn warn(
     ));
 }
 
-/// Warns about a host whose limits are those of all hosts without an entry, if a configured one has
-/// nearly the same name.
+/// Warns about a host without an entry, if a configured host has nearly the same name.
 pub(crate) fn warn_unless_configured(global: &GlobalArguments, config: &Config, host: &Host) {
     let key = config.site_key(host);
     let meant = meant(config, &key);
@@ -90,7 +90,7 @@ pub(crate) fn warn_unless_configured(global: &GlobalArguments, config: &Config, 
     }
 }
 
-/// Returns the question after the name that was probably meant, if there is one.
+/// Returns the question about the name that was probably meant, if a similar name exists.
 fn meant(config: &Config, key: &str) -> String {
     let meant = nearest(key, hosts(config).map(Host::as_str));
     meant.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))

@@ -1,7 +1,8 @@
-//! The programs `docstokg` and `ontofetch`: a table of contents. Each command of `docstokg` has a
-//! file of its own under `commands`, each of `ontofetch` one under `ontofetch`; configuration,
-//! state, network, output, progress and telemetry are the same for both. Several commands of
-//! `docstokg` share `known`, `services` and `stated`.
+//! The programs `docstokg` and `ontofetch`.
+//!
+//! Each command of `docstokg` has a file under `commands`, each command of `ontofetch` a file under
+//! `ontofetch`. Both programs share configuration, state, network, output, progress and telemetry.
+//! Several commands of `docstokg` share `known`, `services` and `stated`.
 
 mod arguments;
 mod command_line;
@@ -28,11 +29,12 @@ use clap::Parser;
 
 use crate::arguments::{DocstokgArguments, DocstokgCommand};
 
-/// Reads a command line. One that cannot be read is explained, and ends the program.
+/// Reads a command line. For an invalid command line, prints the explanation and returns the exit
+/// code.
 fn parse<T: Parser>() -> Result<T, ExitCode> {
     T::try_parse().map_err(|error| {
-        // clap knows where help and errors go and which exit code they have; a closed pipe is
-        // not an error. Arguments that it repeats are shown without control characters.
+        // clap knows the output and the exit code of help and errors. A closed pipe is not an
+        // error. Arguments in its messages lose their control characters.
         if error.use_stderr()
             && std::env::args_os()
                 .any(|argument| argument.to_string_lossy().contains(char::is_control))
@@ -45,11 +47,12 @@ fn parse<T: Parser>() -> Result<T, ExitCode> {
     })
 }
 
-/// Prepares the process for many connections and for files that others may damage.
+/// Prepares the process for many connections, and for files that other programs may damage.
 fn prepare() {
     system::report_panics_in_words();
     system::raise_open_files_limit();
-    // Without it a corrupt mapped file would end the process; with it the store reports an error.
+    // A corrupt mapped file would otherwise end the process. With the handler the store reports an
+    // error.
     let _ = docstokg_hub::stores::multiprocess::survive_file_signals();
 }
 

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-/// Bodies use buffers of hundreds of kilobytes, and the system's allocator returns each of them to
-/// the kernel.
+/// Bodies use buffers of hundreds of kilobytes, which the system's allocator would return to the
+/// kernel each time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! Local connectivity: whether names have addresses, and whether there is a route to them.
+//! Local connectivity: the checks that names have addresses, and that there is a route to them.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use docstokg_bulk::job::BoxFuture;
 use docstokg_hub::clock::{Clock, TokioRuntime, before};
 use docstokg_hub::transport::{ConnectTo, environment_proxies};
 
-/// How long name resolution may take before it counts as unreachable.
+/// Maximum time of a name resolution before the host counts as unreachable.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks the resolver and the routing table of the system.
+/// Checks connectivity with the resolver and the routing table of the system.
 struct SystemNetwork {
     /// Hosts whose connections go to another address.
     mapped: Vec<String>,
@@ -21,7 +21,7 @@ struct SystemNetwork {
 
 /// Returns the check of local connectivity; `None` behind a proxy.
 pub(crate) fn reachability(mappings: &[ConnectTo]) -> Option<Arc<dyn Reachability>> {
-    // The proxy decides what can be reached.
+    // Behind a proxy, the proxy decides which hosts are reachable.
     if environment_proxies().next().is_some() {
         return None;
     }
@@ -56,7 +56,7 @@ impl Reachability for SystemNetwork {
     }
 }
 
-/// Returns whether the system has a route: connecting a datagram socket sends nothing.
+/// Tells whether the system has a route: connecting a datagram socket sends nothing.
 fn has_route(address: SocketAddr) -> bool {
     let any = if address.is_ipv4() {
         "0.0.0.0:0"

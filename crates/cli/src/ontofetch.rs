@@ -1,8 +1,7 @@
 //! The program `ontofetch`: ontologies, planned, pulled, verified, versioned.
 //!
-//! Each command has a file of its own. Configuration, state, network, output, progress and
-//! telemetry are those of `docstokg`: the programs share a state directory, and with it one budget
-//! for every host.
+//! Each command has a file. Configuration, state, network, output, progress and telemetry are those
+//! of `docstokg`. The programs share a state directory, and with it one budget for every host.
 
 mod arguments;
 mod contexts;

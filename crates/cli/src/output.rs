@@ -1,4 +1,5 @@
-//! Data goes to stdout, messages go to stderr. A closed pipe ends the output and not the program.
+//! Output: data goes to stdout, and messages go to stderr. A closed pipe ends the output, not the
+//! program.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use crate::program;
 
-/// Makes text safe for a terminal: control characters are escaped, except new lines and tabs.
+/// Escapes control characters, except new lines and tabs, so that a text is safe for a terminal.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     let is_unsafe = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
     if !text.contains(is_unsafe) {
@@ -31,7 +32,7 @@ pub(crate) fn text(text: &str) {
     data(plain(text).as_bytes());
 }
 
-/// Writes data to stdout, as it is.
+/// Writes data to stdout, unchanged.
 pub(crate) fn data(bytes: &[u8]) {
     let mut stdout = std::io::stdout().lock();
     if let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush())
@@ -42,10 +43,10 @@ pub(crate) fn data(bytes: &[u8]) {
     }
 }
 
-/// Why stdout could not be written, if it could not.
+/// The error of writing to stdout, if any.
 static LOST_OUTPUT: OnceLock<String> = OnceLock::new();
 
-/// Returns the exit code of a program: output that was lost is a failure.
+/// Returns the exit code of a program: lost output is a failure.
 pub(crate) fn exit_code(code: ExitCode) -> ExitCode {
     let Some(why) = LOST_OUTPUT.get() else {
         return code;
@@ -90,7 +91,7 @@ pub(crate) fn complain(message: &str) {
     print_note(message);
 }
 
-/// Writes what can be done about an error.
+/// Writes advice about an error.
 pub(crate) fn hint(message: &str) {
     tell(&format!("hint: {message}"));
 }

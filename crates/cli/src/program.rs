@@ -1,13 +1,13 @@
-//! Which of the two programs runs: its name in messages, and what it works on.
+//! The running program: its name in messages, and the word for its items.
 
 use std::sync::OnceLock;
 
 /// A program.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// Its name.
+    /// The name of the program.
     pub(crate) name: &'static str,
-    /// What it works on, one and many.
+    /// The word for an item, in singular and plural.
     items: [&'static str; 2],
 }
 
@@ -23,12 +23,12 @@ const ONTOFETCH: Program = Program {
 
 static RUNNING_PROGRAM: OnceLock<&'static Program> = OnceLock::new();
 
-/// Makes `ontofetch` the program that runs.
+/// Makes `ontofetch` the running program.
 pub(crate) fn run_as_ontofetch() {
     let _ = RUNNING_PROGRAM.set(&ONTOFETCH);
 }
 
-/// Returns whether `ontofetch` runs.
+/// Tells whether `ontofetch` runs.
 pub(crate) fn runs_ontofetch() -> bool {
     running().name == ONTOFETCH.name
 }
@@ -39,13 +39,13 @@ pub(crate) fn running() -> &'static Program {
 }
 
 impl Program {
-    /// Formats a count of what it works on: `1 work`, `2 works`.
+    /// Formats a count of items: `1 work`, `2 works`.
     pub(crate) fn count(&self, number: u64) -> String {
         let [one, many] = self.items;
         format!("{number} {}", if number == 1 { one } else { many })
     }
 
-    /// Returns the word for several of what it works on.
+    /// Returns the word for several items.
     pub(crate) const fn items(&self) -> &'static str {
         self.items[1]
     }

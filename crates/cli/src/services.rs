@@ -1,5 +1,5 @@
-//! The services behind `download`: where they are, how the user is identified to them, and which
-//! are asked.
+//! The services behind `download`: their addresses, the user's identification, and the choice of
+//! sources.
 
 use docstokg_content::config::{ResolverConfig, split_names};
 use docstokg_content::resolver::order::{Preset, ResolverChoice};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::arguments::{DownloadArguments, ResolverFlags};
 use crate::exit::CommandFailure;
 
-/// Reads whom to ask: the configuration, and the flags over it.
+/// Reads the [`ResolverChoice`] from the configuration, with the flags over it.
 pub(crate) fn choice(
     arguments: &ResolverFlags,
     resolvers: &ResolverConfig,
@@ -62,7 +62,8 @@ pub(crate) fn check_mailto(mailto: Option<&str>) -> Result<(), CommandFailure> {
     }
 }
 
-/// Returns where services are and who we are to them: `--mailto` comes over the configuration.
+/// Returns the addresses of services and the user's identification: `--mailto` overrides the
+/// configuration.
 pub(crate) fn settings(
     config: &Config,
     resolvers: &ResolverConfig,
@@ -76,7 +77,7 @@ pub(crate) fn settings(
     services
 }
 
-/// Says, one line each, which sources are skipped and why.
+/// Lists the skipped sources with their reasons, one per line.
 pub(crate) fn unavailable(services: &Arc<Services>, choice: &ResolverChoice) -> Vec<String> {
     let resolvers = all(services);
     let wanted = resolvers

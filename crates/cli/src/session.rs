@@ -1,5 +1,7 @@
-//! A command that sends requests, from its configuration to its end: the async runtime, the signals
-//! that are kept for it, the store, the hub with its observers, and the record of the run.
+//! A command that sends requests, from its configuration to its end.
+//!
+//! A session has the async runtime, the signals, the store, the hub with its observers, and the
+//! record of the run.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,8 +24,8 @@ use crate::telemetry::{self, MetricsReader, RunRecording};
 use crate::view::ProgressView;
 use crate::{network, state};
 
-/// Maximum name resolutions at once of a bulk run: each takes a thread, and the time that a request
-/// waits for one counts against its timeout.
+/// Maximum number of concurrent name resolutions of a bulk run. Each occupies a thread, and the
+/// wait of a request for a resolution counts against its timeout.
 const MAX_LOOKUPS: usize = 256;
 
 /// The threads that the tasks of a command run on.
@@ -31,9 +33,9 @@ const MAX_LOOKUPS: usize = 256;
 pub(crate) enum TaskThreads {
     /// The thread of the command.
     Caller,
-    /// Two, as many as a bulk run keeps busy.
+    /// Two threads, as many as a bulk run keeps busy.
     Two,
-    /// As many as there are cores.
+    /// A thread for each core.
     PerCore,
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn block_on<T>(
     start_runtime(TaskThreads::Caller)?.block_on(work)
 }
 
-/// What a command needs to send requests.
+/// The resources of a command that sends requests.
 pub(crate) struct Session<'a> {
     global: &'a GlobalArguments,
     /// The configuration that applies.
@@ -91,7 +93,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Starts to record a run of a command.
+    /// Begins the record of a run.
     pub(crate) fn record(
         &self,
         command: &str,
@@ -105,7 +107,7 @@ impl<'a> Session<'a> {
         network::reachability(&self.wire.connect_to)
     }
 
-    /// Builds the hub with a configuration that may differ from that of the session.
+    /// Builds the hub with a [`Config`] that may differ from that of the session.
     pub(crate) fn hub(
         &self,
         config: Config,
@@ -116,8 +118,8 @@ impl<'a> Session<'a> {
         build_hub(self.global, config, store, wire, observers)
     }
 
-    /// Shows a bulk run until it ends, or until the second interrupt: the first only asks the run
-    /// to stop. Then closes the hub.
+    /// Displays a bulk run until it ends, or until the second interrupt. The first interrupt only
+    /// cancels the run. Then the hub is closed.
     pub(crate) fn show_run<T>(
         self,
         view: &ProgressView,
@@ -129,7 +131,7 @@ impl<'a> Session<'a> {
         let outcome = self.runtime.block_on(async {
             let outcome = view.show(hub, progress, run, stop).await;
             // The last changes must reach the store before the process ends. If they do not, its
-            // leases expire by themselves.
+            // leases expire.
             let _ = hub.close().await;
             outcome
         });
@@ -145,8 +147,8 @@ pub(crate) fn connect(global: &GlobalArguments, config: Config) -> Result<Hub, C
     build_hub(global, config, store, global.wire()?, None)
 }
 
-/// Builds a hub whose files are in the state directory, and which tells the user what its parts
-/// report.
+/// Builds a hub whose files are in the state directory, and which reports the notices of its parts
+/// to the user.
 pub(crate) fn build_hub(
     global: &GlobalArguments,
     config: Config,
@@ -166,7 +168,7 @@ pub(crate) fn build_hub(
     built.map_err(|error| CommandFailure::Usage(error.to_string()))
 }
 
-/// Ends at the second interrupt; the first only asks the run to stop.
+/// Ends at the second interrupt; the first interrupt only cancels the run.
 async fn stop_at_interrupts(mut interrupts: Interrupts, progress: &RunProgress) {
     interrupts.next().await;
     progress.cancel();

@@ -1,4 +1,4 @@
-//! The state that processes share: its directory, and how it is opened.
+//! The directory and the store of the state that processes share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::arguments::GlobalArguments;
 use crate::exit::CommandFailure;
 use crate::output;
 
-/// Returns the state directory: from the flag, the environment, or the directory of the system for
+/// Returns the state directory, from the flag, the environment, or the system's directory for
 /// state.
 pub(crate) fn directory(global: &GlobalArguments) -> PathBuf {
     let set = |name: &str| {
@@ -34,7 +34,7 @@ pub(crate) fn directory(global: &GlobalArguments) -> PathBuf {
         })
 }
 
-/// Records that something is done with this state directory, and returns whether it is the first
+/// Records the first use of something with this state directory. Returns whether this is the first
 /// time.
 pub(crate) fn mark_first_time(global: &GlobalArguments, what: &str) -> bool {
     let directory = directory(global);
@@ -42,12 +42,12 @@ pub(crate) fn mark_first_time(global: &GlobalArguments, what: &str) -> bool {
     if mark.exists() {
         return false;
     }
-    // If it cannot be recorded, it counts as the first time again.
+    // If the record fails, the next time counts as the first again.
     let _ = private::make_directory(&directory).and_then(|()| private::make_file(&mark));
     true
 }
 
-/// Tells the user what stores report.
+/// Returns the notice that reports the availability of stores to the user.
 pub(crate) fn notice(global: &GlobalArguments) -> AvailabilityNotice {
     let quiet = global.quiet;
     Arc::new(move |text: &str| {
@@ -57,8 +57,8 @@ pub(crate) fn notice(global: &GlobalArguments) -> AvailabilityNotice {
     })
 }
 
-/// Opens the store for a run. A state directory that cannot be used is an error: limits would hold
-/// for this process alone.
+/// Opens the store for a run. An unusable state directory is an error, because limits would apply
+/// to this process only.
 pub(crate) fn open(
     global: &GlobalArguments,
     config: &Config,
@@ -89,7 +89,7 @@ pub(crate) fn open(
     }
 }
 
-/// Makes state private, or shared with the configured group; warns once about a directory that
+/// Makes state private, or shared with the configured group. Warns once about a directory that
 /// other users can read.
 fn set_privacy(global: &GlobalArguments, config: &Config) -> Result<(), CommandFailure> {
     if let Some(group) = &config.limits.backend.group {
@@ -110,7 +110,7 @@ fn set_privacy(global: &GlobalArguments, config: &Config) -> Result<(), CommandF
     Ok(())
 }
 
-/// Opens the store for an operator's command, which fails where the store is unavailable.
+/// Opens the store for an operator's command, which fails if the store is unavailable.
 pub(crate) fn open_strict(
     global: &GlobalArguments,
     config: &Config,

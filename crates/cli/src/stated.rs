@@ -1,4 +1,4 @@
-//! What a host states about its limits in rate headers, in words and as JSON.
+//! The limits that a host declares in its rate headers, in words and as JSON.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use docstokg_hub::json::whole_millis;
 use docstokg_hub::policy::rate_headers::{Quota, RateHeaderReading, Unit};
 use serde_json::{Value, json};
 
-/// Describes the headers of one answer.
+/// Describes the rate headers of one response.
 pub(crate) fn sentence(reading: &RateHeaderReading) -> String {
     format!("the host states {}", text(reading))
 }
 
-/// Describes what is stated: limits, what is left, when it is reset.
+/// Describes a [`RateHeaderReading`]: limits, remaining requests, and the time of the reset.
 pub(crate) fn text(reading: &RateHeaderReading) -> String {
     let mut parts: Vec<String> = reading.quotas.iter().map(quota_text).collect();
     if let Some(most) = reading.concurrency {
@@ -66,7 +66,7 @@ fn seconds(length: Duration) -> String {
     }
 }
 
-/// Returns what is stated for a lane as JSON.
+/// Returns the declared limits of a quota scope as JSON.
 pub(crate) fn json((lane, reading): &(String, RateHeaderReading)) -> Value {
     let quotas = reading.quotas.iter().map(|quota| {
         json!({

@@ -1,4 +1,4 @@
-//! Settings of the process that are made at its start.
+//! Settings of the process at its start.
 
 use std::panic::PanicHookInfo;
 
@@ -7,12 +7,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::output;
 
-/// Raises the limit of open files to its maximum: every connection and every active download is
-/// one, and the default of shells is enough for a few hundred hosts only.
+/// Raises the limit of open files to its maximum. Every connection and every active download needs
+/// a file, and the default of shells suffices for a few hundred hosts only.
 pub(crate) fn raise_open_files_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|current| maximum.is_none_or(|maximum| current < maximum)) {
-        // Without it fewer requests run at once; those over the limit fail with a local error.
+        // If the call fails, fewer requests run at once. Requests over the limit fail with a local
+        // error.
         let _ = setrlimit(
             Resource::Nofile,
             Rlimit {
@@ -23,8 +24,8 @@ pub(crate) fn raise_open_files_limit() {
     }
 }
 
-/// Reports panics as sentences. The panic of a contained reader is not shown: what it was reading
-/// is reported as unreadable. With `RUST_BACKTRACE` every panic is shown as it is.
+/// Reports panics as sentences. The panic of a contained reader is not reported, because its caller
+/// reports the data as unreadable. With `RUST_BACKTRACE` every panic is printed unchanged.
 pub(crate) fn report_panics_in_words() {
     if std::env::var_os("RUST_BACKTRACE").is_some() {
         return;
@@ -36,7 +37,7 @@ pub(crate) fn report_panics_in_words() {
     }));
 }
 
-/// Returns what is reported about a panic; `None` for that of a contained reader.
+/// Returns the message about a panic; `None` for that of a contained reader.
 fn sentence_of(panic: &PanicHookInfo<'_>) -> Option<String> {
     if is_contained() {
         return None;

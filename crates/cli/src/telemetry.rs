@@ -1,4 +1,4 @@
-//! Recording a run: the destinations of its telemetry, and what is reported when one fails.
+//! The record of a run: the destinations of its telemetry, and the messages about their failures.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,21 +22,21 @@ use crate::configuration::LoadedConfig;
 use crate::exit::CommandFailure;
 use crate::{output, state};
 
-/// A run, and its recorder where telemetry is on.
+/// A run, with its recorder if telemetry is on.
 pub(crate) struct RunRecording {
     pub(crate) run: Arc<RunIdentity>,
-    /// The metrics, where something reads them.
+    /// The metrics, if they have a reader.
     pub(crate) metrics: Option<Arc<Mutex<Metrics>>>,
     recorder: Option<Recorder>,
     quiet: bool,
 }
 
-/// Who reads the metrics of a run, beside what the configuration and `--metrics` ask for.
+/// The reader of a run's metrics, in addition to the configuration and `--metrics`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MetricsReader {
-    /// Nobody.
+    /// No further reader.
     None,
-    /// The program, which serves them itself.
+    /// The program, which serves the metrics itself.
     Program,
 }
 
@@ -49,8 +49,8 @@ pub(crate) fn database(global: &GlobalArguments, telemetry: &TelemetryConfig) ->
     }
 }
 
-/// Starts to record a run. A destination that cannot be written does not keep the run from
-/// starting; a metrics address that cannot be listened on is a mistake in the command.
+/// Begins the record of a run. A destination that cannot be written does not prevent the run. A
+/// metrics address that cannot be bound is an error of the command.
 pub(crate) fn begin(
     global: &GlobalArguments,
     command: &str,
@@ -103,7 +103,7 @@ fn database_sink(
 ) -> Option<Box<dyn Sink>> {
     let path = database(global, telemetry)?;
     if let Some(directory) = path.parent() {
-        // If it cannot be created, opening the file reports why.
+        // If the directory cannot be created, opening the file reports the reason.
         let _ = private::make_directory(directory);
     }
     let keep = telemetry.keep;
@@ -178,12 +178,12 @@ fn tell(quiet: bool, text: &str) {
 }
 
 impl RunRecording {
-    /// Returns the observer to register with the hub, if the run is recorded.
+    /// Returns the [`Observer`] to register with the hub, if the run is recorded.
     pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
         self.recorder.as_ref().map(Recorder::observer)
     }
 
-    /// Writes the remaining records, and reports what was lost.
+    /// Writes the remaining records, and reports lost records.
     pub(crate) fn close(self) {
         let Some(recorder) = self.recorder else {
             return;

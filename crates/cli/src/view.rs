@@ -1,5 +1,7 @@
-//! Progress of a run on stderr: an overall bar and a line per busy host on a terminal, plain lines
-//! elsewhere, JSON lines with `--json`, nothing with `--quiet`.
+//! Progress of a run on stderr.
+//!
+//! - On a terminal, an overall bar and a line per busy host.
+//! - Elsewhere, plain lines; with `--json`, JSON lines; with `--quiet`, nothing.
 
 mod files;
 mod hosts;
@@ -28,18 +30,18 @@ use screen::TerminalScreen;
 pub(crate) use text::{clock_time, length, plural, size};
 use waits::WaitLine;
 
-/// How often a terminal is drawn.
+/// The interval between two drawings of a terminal.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
-/// How often a plain line is written.
+/// The interval between two plain lines.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
-/// How often notices are taken from the run.
+/// The interval at which notices are taken from the run.
 const NOTICE_INTERVAL: Duration = Duration::from_millis(500);
-/// Maximum hosts that have a line.
+/// Maximum number of hosts with a line.
 const MAX_HOST_LINES: usize = 8;
-/// Maximum waits that plain output lists.
+/// Maximum number of waits that plain output lists.
 const MAX_PLAIN_WAITS: usize = 5;
 
-/// How progress is written.
+/// The format of progress.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ProgressFormat {
     Terminal,
@@ -48,7 +50,7 @@ enum ProgressFormat {
     Quiet,
 }
 
-/// Shows the progress of a run.
+/// Displays the progress of a run.
 pub(crate) struct ProgressView {
     format: ProgressFormat,
     hosts: Arc<HostObserver>,
@@ -57,7 +59,7 @@ pub(crate) struct ProgressView {
 }
 
 impl ProgressView {
-    /// Starts with nothing to show.
+    /// Creates a view without progress.
     pub(crate) fn new(global: &GlobalArguments, config: &Config) -> Self {
         let format = match () {
             () if global.quiet => ProgressFormat::Quiet,
@@ -73,12 +75,12 @@ impl ProgressView {
         }
     }
 
-    /// Returns the observer to register with the hub, unless nothing is shown.
+    /// Returns the [`Observer`] to register with the hub, unless nothing is displayed.
     pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
         (self.format != ProgressFormat::Quiet).then(|| Arc::clone(&self.hosts) as Arc<dyn Observer>)
     }
 
-    /// Shows progress until the run ends, or until `enough` ends.
+    /// Displays progress until the run ends, or until `enough` ends.
     pub(crate) async fn show<T>(
         &self,
         hub: &Hub,
@@ -108,7 +110,7 @@ impl ProgressView {
                     if self.format == ProgressFormat::Plain {
                         self.files.news(progress).iter().for_each(|line| output::print_note(line));
                     }
-                    // A run that starts to wait for paused hosts shows that at once.
+                    // The start of a wait for paused hosts is shown at once.
                     let only_waits = progress.is_only_waiting();
                     let is_news = only_waits && !was_waiting;
                     was_waiting = only_waits;
@@ -209,14 +211,14 @@ fn progress_json(state: &ViewState, progress: &RunProgress, hosts: &[hosts::Host
     })
 }
 
-/// The progress that is shown.
+/// The displayed progress.
 struct ViewState {
     counters: Counters,
     elapsed: Duration,
-    /// The remaining time, where it is known.
+    /// The remaining time, if known.
     left: Option<Duration>,
-    /// What the run waits for.
+    /// The waits of the run.
     waits: Vec<WaitLine>,
-    /// The largest files that it works on.
+    /// The largest active files.
     files: Vec<String>,
 }

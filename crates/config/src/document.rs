@@ -15,7 +15,7 @@ use crate::section::{ConfigKey, Section, closed_schema, merge};
 #[derive(Clone, Default)]
 struct Document<T>(T);
 
-/// The key `version` in a section that may stand in a file of its own: checked, and not listed.
+/// The key `version` in a section that may be a separate file: the key is checked, but not listed.
 #[derive(Clone, Debug, Default)]
 pub struct VersionKey;
 
@@ -80,13 +80,14 @@ impl<T: Section> Section for Document<T> {
     }
 }
 
-/// Reads a whole file. An unknown key gets the nearest known one of all sections.
+/// Reads a whole file into a [`Section`]. The problem of an unknown key suggests the nearest known
+/// one of all sections.
 pub fn read<T: Section>(node: ConfigNode, problems: &mut Vec<ConfigProblem>) -> T {
     let Document(sections) = reader::read("", node, &[], problems);
     sections
 }
 
-/// Returns every key.
+/// Returns every [`ConfigKey`].
 #[must_use]
 pub fn keys<T: Section>() -> Vec<ConfigKey> {
     let mut keys = Vec::new();
@@ -107,7 +108,7 @@ pub fn schema<T: Section>(title: &str) -> Json {
     Json::Object(schema)
 }
 
-/// Shows what is set, secrets left out. What is shown can be read again.
+/// Returns the values that are set, without secrets. The result is valid as a configuration file.
 #[must_use]
 pub fn show<T: Section>(sections: &T) -> Json {
     let mut shown = Map::new();

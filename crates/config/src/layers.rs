@@ -3,7 +3,7 @@
 use crate::problem::{ConfigProblem, ConfigProblems};
 use crate::section::Section;
 
-/// The layers read so far, as one, and the problems found in them. The lowest layer has the
+/// The merged layers so far, and the problems found in them. The lowest layer has the
 /// [defaults](Section::defaults) of the sections.
 #[derive(Clone, Debug)]
 pub struct Layers<T> {
@@ -21,17 +21,17 @@ impl<T: Section> Default for Layers<T> {
 }
 
 impl<T: Section> Layers<T> {
-    /// Reads one more layer over those below. The reader sees what is below, and adds the problems
-    /// that it finds.
+    /// Reads one more layer over those below. `read` receives the layers below, and adds the
+    /// problems that it finds.
     pub fn add(&mut self, read: impl FnOnce(&T, &mut Vec<ConfigProblem>) -> T) {
         let upper = read(&self.settings, &mut self.problems);
         self.settings = upper.over(std::mem::take(&mut self.settings));
     }
 
-    /// Checks the settings as a whole, and turns them into what holds.
+    /// Checks the settings as a whole, and converts them into the effective configuration.
     ///
     /// # Errors
-    /// Every problem: those of all layers, and those that resolving finds.
+    /// Returns [`ConfigProblems`] with the problems of all layers, and those that `resolve` finds.
     pub fn resolve<C>(
         self,
         resolve: impl FnOnce(&T) -> Result<C, Vec<ConfigProblem>>,

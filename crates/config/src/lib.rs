@@ -1,13 +1,13 @@
-//! Configuration by section: what is written, where it is written, and what is wrong with it.
+//! Configuration by section: values, their positions, and problems.
 //!
 //! A crate that has settings declares them with [`section!`]: each key with its type, its default
-//! and its documentation. Reading, layering, the JSON schema, `config show` and the list of keys in
-//! `docs/reference/configuration.md` all come from that declaration. A program lists the sections
-//! that it uses in one section of its own, reads [`Layers`] (defaults < file < environment < flags),
-//! and resolves them: every problem at once, each with its position and the nearest known word.
+//! and its documentation. That declaration is the source of reading, layering, the JSON schema,
+//! `config show` and the list of keys in `docs/reference/configuration.md`. A program combines its
+//! sections in one section, reads [`Layers`] (defaults < file < environment < flags), and resolves
+//! them. Problems are reported together, each with its position and the nearest known word.
 //!
-//! This crate knows no section. What a value means, and which values contradict each other, is up
-//! to the crate that declares the section.
+//! This crate contains no sections. The crate that declares a section defines the meaning of its
+//! values, and the contradictions between them.
 
 pub mod document;
 mod layers;
@@ -32,7 +32,7 @@ pub use setting::{Ceiling, HiddenText, NameList, Setting};
 pub use source::{SourcedValue, ValueSource};
 pub use yaml::{read_file, read_text};
 
-/// What the exported macros name.
+/// The items that the exported macros use.
 #[doc(hidden)]
 pub mod macros {
     pub use serde_json::{Map, Value as Json};

@@ -1,4 +1,4 @@
-//! Mappings whose keys are names of the user's: hosts, sites, services.
+//! Mappings whose keys are names that the user chooses: hosts, sites, services.
 
 use std::fmt::{Debug, Display};
 
@@ -10,26 +10,26 @@ use crate::section::{ConfigKey, Section};
 
 /// A kind of name.
 pub trait Naming: Clone + Default {
-    /// What a name is read as.
+    /// The type of a parsed name.
     type Name: Clone + Debug + Display + PartialEq;
 
-    /// What stands for the name in the documentation: `HOST`.
+    /// The placeholder for the name in the documentation: `HOST`.
     const PLACEHOLDER: &'static str;
 
-    /// What it is the name of, for messages: `host`.
+    /// The noun for messages: `host`.
     const NOUN: &'static str;
 
-    /// The pattern of a name in JSON schema, if not every text is one.
+    /// The pattern of a name in JSON schema; `None` if every text is a name.
     const PATTERN: Option<&'static str> = None;
 
-    /// Reads a name.
+    /// Parses a name.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns a message if the text is not a name.
     fn name(text: &str) -> Result<Self::Name, String>;
 }
 
-/// Any text is a name.
+/// The kind of names that accepts any text.
 #[derive(Clone, Debug, Default)]
 pub struct ByName;
 
@@ -54,7 +54,7 @@ impl<N: Naming, T> Default for NamedSections<N, T> {
 }
 
 impl<N: Naming, T> NamedSections<N, T> {
-    /// Returns what stands under each name.
+    /// Returns each name with its section.
     pub fn iter(&self) -> std::slice::Iter<'_, (N::Name, T)> {
         self.0.iter()
     }
@@ -70,7 +70,7 @@ impl<'a, N: Naming, T> IntoIterator for &'a NamedSections<N, T> {
 }
 
 impl<N: Naming, T: Section> Section for NamedSections<N, T> {
-    /// Reads every entry; a name in several spellings is there once.
+    /// Reads every entry. Several spellings of one name are a problem.
     fn read(reader: &mut MapReader<'_>) -> Self {
         let mut named: Vec<(N::Name, T)> = Vec::new();
         for (text, source, section) in reader.sections() {
@@ -89,7 +89,7 @@ impl<N: Naming, T: Section> Section for NamedSections<N, T> {
         Self(named)
     }
 
-    /// Puts each section over its namesake.
+    /// Merges each section with the lower section of the same name.
     fn over(self, lower: Self) -> Self {
         let mut lower = lower.0;
         for (name, upper) in self.0 {

@@ -6,28 +6,28 @@ use crate::source::ValueSource;
 /// A value and its position.
 #[derive(Clone, Debug)]
 pub struct ConfigNode {
-    /// Where it was written.
+    /// The position of the value.
     pub source: ValueSource,
-    /// The value.
+    /// The [`ConfigValue`].
     pub value: ConfigValue,
 }
 
-/// What can be written.
+/// A value of the configuration.
 #[derive(Clone, Debug)]
 pub enum ConfigValue {
-    /// Nothing: `null`, or a key without a value.
+    /// An absent value: `null`, or a key without a value.
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i128),
     /// Any other number.
     Float(f64),
-    /// A text; flags and variables have nothing else.
+    /// A text; flags and variables have only this kind.
     Text(String),
     /// A list.
     List(Vec<ConfigNode>),
-    /// A mapping of keys.
+    /// A mapping of keys, as [`MappingEntry`] values.
     Map(Vec<MappingEntry>),
 }
 
@@ -56,7 +56,7 @@ impl From<&str> for ConfigValue {
 }
 
 impl<T: Into<Self>, const N: usize> From<[T; N]> for ConfigValue {
-    /// Makes a list of defaults.
+    /// Creates a list of defaults.
     fn from(items: [T; N]) -> Self {
         let item = |item: T| ConfigNode {
             source: ValueSource::Default,
@@ -66,19 +66,19 @@ impl<T: Into<Self>, const N: usize> From<[T; N]> for ConfigValue {
     }
 }
 
-/// One entry of a mapping.
+/// An entry of a mapping.
 #[derive(Clone, Debug)]
 pub struct MappingEntry {
     /// The key.
     pub key: String,
-    /// Where the key was written.
+    /// The position of the key.
     pub source: ValueSource,
-    /// What it maps to.
+    /// The value of the key.
     pub node: ConfigNode,
 }
 
 impl ConfigNode {
-    /// Makes a text, as flags and variables have it.
+    /// Creates a text, as in flags and variables.
     #[must_use]
     pub fn text(text: &str, source: &ValueSource) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl ConfigNode {
         }
     }
 
-    /// Makes a mapping with one entry, below a path of keys.
+    /// Creates a mapping with one entry, below a path of keys.
     #[must_use]
     pub fn nested(path: &[&str], leaf: Self) -> Self {
         path.iter().rev().fold(leaf, |node, key| {
@@ -104,8 +104,8 @@ impl ConfigNode {
         })
     }
 
-    /// Reads `key:value,key:value` (or with `=`), as flags and variables have it. A dot in a key
-    /// leads into a group of keys.
+    /// Parses `key:value,key:value` (or with `=`), as in flags and variables. A dot in a key leads
+    /// into a group of keys.
     pub fn pairs(text: &str, source: &ValueSource, problems: &mut Vec<ConfigProblem>) -> Self {
         let mut entries = Vec::new();
         for pair in text
@@ -129,7 +129,7 @@ impl ConfigNode {
         }
     }
 
-    /// Marks it, and all below it, as written at `source`.
+    /// Sets the [`ValueSource`] of this node, and of all nodes below.
     pub fn mark(&mut self, source: &ValueSource) {
         self.source = source.clone();
         match &mut self.value {
@@ -144,7 +144,7 @@ impl ConfigNode {
         }
     }
 
-    /// Says what kind of value it is, for messages.
+    /// Describes the value, for messages.
     #[must_use]
     pub fn describe(&self) -> String {
         match &self.value {
@@ -159,7 +159,7 @@ impl ConfigNode {
     }
 }
 
-/// Puts a value under a key, or under a path of keys with dots between them.
+/// Adds a value under a key, or under a path of keys with dots between them.
 fn put(entries: &mut Vec<MappingEntry>, path: &str, node: ConfigNode) {
     let source = node.source.clone();
     let Some((group, rest)) = path.split_once('.') else {

@@ -1,24 +1,24 @@
-//! What is wrong with a configuration.
+//! The problems of a configuration.
 
 use std::fmt;
 
 use crate::source::ValueSource;
 
-/// Something that is wrong with the configuration.
+/// A problem of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigProblem {
-    /// Where.
+    /// The position of the problem.
     pub source: ValueSource,
     /// The key, with dots between its parts.
     pub key: String,
-    /// What is wrong and what would be right.
+    /// The error, and the expected value.
     pub message: String,
-    /// The nearest valid word, where one was meant.
+    /// The nearest valid word, if any.
     pub suggestion: Option<String>,
 }
 
 impl ConfigProblem {
-    /// Makes a problem without a suggestion.
+    /// Creates a [`ConfigProblem`] without a suggestion.
     pub fn new(source: &ValueSource, key: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             source: source.clone(),
@@ -28,12 +28,12 @@ impl ConfigProblem {
         }
     }
 
-    /// Makes a problem of a flag or a variable as a whole, which has no key.
+    /// Creates a problem of a flag or a variable as a whole, which has no key.
     pub fn without_key(source: &ValueSource, message: impl Into<String>) -> Self {
         Self::new(source, String::new(), message)
     }
 
-    /// Adds the word that was probably meant, if there is one.
+    /// Adds the word that was probably meant, if any.
     #[must_use]
     pub fn suggesting(self, suggestion: Option<String>) -> Self {
         Self { suggestion, ..self }
@@ -54,14 +54,13 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// What is wrong with the configuration: every problem at once.
+/// All problems of the configuration together.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", lines(.0))]
 pub struct ConfigProblems(pub Vec<ConfigProblem>);
 
 impl ConfigProblems {
-    /// Returns the problems in the order of the lines of their file; what is not in a file comes
-    /// last.
+    /// Sorts the problems by their lines in the file. Problems outside of a file come last.
     #[must_use]
     pub fn sorted(mut problems: Vec<ConfigProblem>) -> Self {
         problems.sort_by_key(|problem| problem.source.line());
@@ -77,10 +76,10 @@ fn lines(problems: &[ConfigProblem]) -> String {
         .join("\n")
 }
 
-/// Joins what two sections resolve to, or the problems of both.
+/// Returns the results of two sections, or the problems of both.
 ///
 /// # Errors
-/// At least one of them has problems.
+/// Returns every [`ConfigProblem`] if at least one section has problems.
 pub fn both<A, B>(
     first: Result<A, Vec<ConfigProblem>>,
     second: Result<B, Vec<ConfigProblem>>,
@@ -95,7 +94,7 @@ pub fn both<A, B>(
     }
 }
 
-/// Finds the word that was probably meant.
+/// Returns the known word that was probably meant, if any is similar.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let lower = word.to_lowercase();

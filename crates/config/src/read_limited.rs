@@ -1,5 +1,5 @@
-//! Files that a user names, read up to a size. A device or a pipe has no size that could be asked
-//! for beforehand.
+//! Files that a user names, read up to a size. The size of a device or a pipe is not known
+//! beforehand.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -8,7 +8,7 @@ use std::path::Path;
 /// Reads a file of at most `max_bytes`; `hint` completes "it is larger than N MiB".
 ///
 /// # Errors
-/// It cannot be read, or is larger.
+/// Returns an error if the file cannot be read, or is larger.
 pub fn read_bytes(path: &Path, max_bytes: u64, hint: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?
@@ -26,7 +26,7 @@ pub fn read_bytes(path: &Path, max_bytes: u64, hint: &str) -> io::Result<Vec<u8>
 /// Reads the text of a file of at most `max_bytes`, as [`read_bytes`] does.
 ///
 /// # Errors
-/// It cannot be read, is larger, or is not UTF-8.
+/// Returns an error if the file cannot be read, is larger, or is not UTF-8.
 pub fn read_text(path: &Path, max_bytes: u64, hint: &str) -> io::Result<String> {
     String::from_utf8(read_bytes(path, max_bytes, hint)?)
         .map_err(|_| io::Error::other("it is not UTF-8 text"))

@@ -1,4 +1,4 @@
-//! Reading sections out of a tree of nodes, collecting every problem on the way.
+//! The reader of sections from a tree of nodes, which collects every problem.
 
 use crate::node::{ConfigNode, ConfigValue, MappingEntry};
 use crate::problem::{ConfigProblem, nearest};
@@ -6,7 +6,7 @@ use crate::section::Section;
 use crate::setting::Setting;
 use crate::source::{SourcedValue, ValueSource};
 
-/// Reads one mapping: takes the keys it knows, and complains about the rest.
+/// A reader of one mapping, which reports the keys that no caller takes.
 #[derive(Debug)]
 pub struct MapReader<'a> {
     path: String,
@@ -15,11 +15,11 @@ pub struct MapReader<'a> {
     problems: &'a mut Vec<ConfigProblem>,
 }
 
-/// Short names of keys, each with its full one.
+/// Short names of keys, each with its full name.
 pub type Aliases<const N: usize> = [(&'static str, &'static str); N];
 
-/// Reads a section, and complains about the keys that it does not know. `path` is the key of the
-/// section, empty for a whole file.
+/// Reads a [`Section`], and reports unknown keys. `path` is the key of the section, empty for a
+/// whole file.
 pub fn read<T: Section>(
     path: &str,
     node: ConfigNode,
@@ -70,7 +70,8 @@ impl<'a> MapReader<'a> {
         Some(self.entries.remove(index))
     }
 
-    /// Takes a value, if it is there and right.
+    /// Returns a [`SourcedValue`] if its key exists and the value is valid; reports a problem if it
+    /// is invalid.
     pub fn take<T: Setting>(&mut self, name: &'static str) -> Option<SourcedValue<T>> {
         let entry = self.pull(name)?;
         match T::read(&entry.node) {
@@ -83,7 +84,7 @@ impl<'a> MapReader<'a> {
         }
     }
 
-    /// Takes a nested section.
+    /// Returns a nested [`Section`].
     pub fn section<T: Section>(&mut self, name: &'static str) -> T {
         let Some(entry) = self.pull(name) else {
             return T::default();
@@ -91,7 +92,7 @@ impl<'a> MapReader<'a> {
         read(&self.key(name), entry.node, &[], self.problems)
     }
 
-    /// Takes a nested section that may be written as one word: the value of `key`.
+    /// Returns a nested [`Section`] that may be written as one word: the value of `key`.
     pub fn section_or_word<T: Section>(&mut self, name: &'static str, key: &str) -> T {
         let Some(entry) = self.pull(name) else {
             return T::default();
@@ -104,8 +105,7 @@ impl<'a> MapReader<'a> {
         read(&self.key(name), node, &[], self.problems)
     }
 
-    /// Takes all entries that are left, each read as a section of its own: name, position of the
-    /// name, section.
+    /// Returns all remaining entries as sections: name, position of the name, [`Section`].
     pub fn sections<T: Section>(&mut self) -> Vec<(String, ValueSource, T)> {
         let entries = std::mem::take(&mut self.entries);
         entries
@@ -118,12 +118,12 @@ impl<'a> MapReader<'a> {
             .collect()
     }
 
-    /// Takes all entries that are left and drops them unread.
+    /// Drops all remaining entries unread.
     pub fn skip_rest(&mut self) {
         self.entries.clear();
     }
 
-    /// Takes `version`, which must be 1 where it is written.
+    /// Checks `version`, which must be 1 if present.
     pub fn version(&mut self) {
         if let Some(version) = self.take::<u64>("version")
             && version.value != 1
@@ -136,19 +136,19 @@ impl<'a> MapReader<'a> {
         }
     }
 
-    /// Gives a key its full name where flags and variables have a short one.
+    /// Replaces the short name of a key in flags and variables by its full name.
     fn alias(&mut self, short: &str, name: &str) {
         for entry in self.entries.iter_mut().filter(|entry| entry.key == short) {
             name.clone_into(&mut entry.key);
         }
     }
 
-    /// Adds a problem.
+    /// Adds a [`ConfigProblem`].
     pub fn complain(&mut self, problem: ConfigProblem) {
         self.problems.push(problem);
     }
 
-    /// Complains about every key that was not taken.
+    /// Reports every key that was not taken.
     fn finish(mut self) {
         for entry in std::mem::take(&mut self.entries) {
             let suggestion = nearest(&entry.key, self.known.iter().copied());

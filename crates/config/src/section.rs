@@ -7,46 +7,45 @@ use crate::reader::MapReader;
 use crate::setting::Setting;
 use crate::source::{SourcedValue, ValueSource};
 
-/// A key, as the documentation has it.
+/// A key, as the documentation lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigKey {
-    /// With dots between its parts.
+    /// The path, with dots between its parts.
     pub path: String,
-    /// What kind of value.
+    /// The kind of value.
     pub kind: &'static str,
-    /// What applies if it is not written.
+    /// The value that applies if the key is not set.
     pub default: String,
-    /// What it is for.
+    /// The purpose of the key.
     pub about: &'static str,
 }
 
-/// A group of keys. Declare one with [`section!`](crate::section!).
+/// A group of keys, as [`section!`](crate::section!) declares it.
 pub trait Section: Clone + Default {
-    /// Reads the keys it knows.
+    /// Reads the keys of the section.
     fn read(reader: &mut MapReader<'_>) -> Self;
 
-    /// Puts this layer over another: what this one says wins, key by key.
+    /// Merges this layer with a lower one. For each key, the value of this layer takes precedence.
     #[must_use]
     fn over(self, lower: Self) -> Self;
 
-    /// Returns the defaults of the keys, the lowest layer. Nothing is named below a mapping of
-    /// names.
+    /// Returns the defaults of the keys, the lowest layer. A mapping of names is empty by default.
     #[must_use]
     fn defaults() -> Self {
         Self::default()
     }
 
-    /// Adds its keys under a prefix.
+    /// Adds the keys of the section under a prefix.
     fn keys(prefix: &str, keys: &mut Vec<ConfigKey>);
 
-    /// Describes it as JSON schema.
+    /// Returns the JSON schema of the section.
     fn schema() -> Json;
 
-    /// Shows what is set.
+    /// Returns the values that are set, for `config show`.
     fn show(&self) -> Json;
 }
 
-/// A section that another crate owns and this program does not use: accepted, never read.
+/// A section that another crate owns and this program does not use: accepted, but never read.
 #[derive(Clone, Debug, Default)]
 pub struct UnreadSection;
 
@@ -74,7 +73,7 @@ impl Section for UnreadSection {
 /// Reads the default that a section declares, written as in a file.
 ///
 /// # Panics
-/// If the default is not a value of its type.
+/// Panics if the default is not a [`ConfigValue`] of its type.
 #[must_use]
 pub fn default_value<T: Setting>(written: impl Into<ConfigValue>) -> SourcedValue<T> {
     let source = ValueSource::Default;
@@ -88,7 +87,7 @@ pub fn default_value<T: Setting>(written: impl Into<ConfigValue>) -> SourcedValu
     }
 }
 
-/// Returns the documentation of a default: its own text, or else its literal as in a file.
+/// Returns the documentation of a default: its own text, or its literal as in a file.
 #[doc(hidden)]
 #[must_use]
 pub fn default_text(text: Option<&str>, literal: Option<&str>) -> String {
@@ -100,14 +99,14 @@ pub fn default_text(text: Option<&str>, literal: Option<&str>) -> String {
     }
 }
 
-/// Describes a mapping with these keys and no others.
+/// Returns the schema of a mapping with these keys and no others.
 #[must_use]
 pub fn closed_schema(properties: Map<String, Json>) -> Json {
     let properties = Json::Object(properties);
     json!({ "type": "object", "additionalProperties": false, "properties": properties })
 }
 
-/// Adds the documentation of a key to its schema.
+/// Adds the documentation of a [`ConfigKey`] to its schema.
 #[doc(hidden)]
 #[must_use]
 pub fn with_about(mut schema: Json, about: &str) -> Json {
@@ -117,7 +116,7 @@ pub fn with_about(mut schema: Json, about: &str) -> Json {
     schema
 }
 
-/// Adds the keys of a section to those of another that holds them at the same level.
+/// Adds the keys of a section to those of another section at the same level.
 #[doc(hidden)]
 pub fn merge(into: &mut Map<String, Json>, part: Json) {
     if let Json::Object(part) = part {
@@ -125,22 +124,22 @@ pub fn merge(into: &mut Map<String, Json>, part: Json) {
     }
 }
 
-/// Declares a section: a struct with an optional field per key, and all that [`Section`] asks for.
+/// Declares a section: a struct with an optional field per key, and its [`Section`] implementation.
 ///
 /// ```
 /// docstokg_config::section! {
-///     /// How tea is made.
+///     /// The making of tea.
 ///     TeaSettings {
-///         /// How long it steeps, in seconds
+///         /// The steeping time in seconds
 ///         steep_s: u32 = 180,
-///         /// The herb in it
+///         /// The herb in the tea
 ///         herb: String => "none",
 ///     }
 /// }
 /// docstokg_config::section! {
-///     /// What the kitchen makes.
+///     /// The products of the kitchen.
 ///     KitchenSettings {
-///         /// Whether it is open
+///         /// Open or closed
 ///         open: bool = true => "true on weekdays",
 ///         @tea: TeaSettings,
 ///     }
@@ -148,14 +147,17 @@ pub fn merge(into: &mut Map<String, Json>, part: Json) {
 /// assert_eq!(TeaSettings::default().steep_s().value, 180);
 /// ```
 ///
-/// In this order: `..name: Type` holds the keys of another section at the same level; a key with
-/// its documentation, type and default; `+name: Type` is a nested section that `config show` always
-/// lists; `@name: Type` one that it lists if anything is set.
+/// The parts have this order:
 ///
-/// A default is `= VALUE`, written as in a file, and `=> "TEXT"` is its documentation if the value
-/// does not explain itself. A key with a text alone has no default: the code that resolves it says
-/// what its absence means. A key with a value has a method of its name, which returns what is
-/// written or else the default.
+/// - `..name: Type` for the keys of another section at the same level,
+/// - a key with its documentation, type and default,
+/// - `+name: Type` for a nested section that `config show` always lists,
+/// - `@name: Type` for a nested section that `config show` lists if any of its keys is set.
+///
+/// A default is `= VALUE`, written as in a file. `=> "TEXT"` documents a default that is not
+/// self-explanatory. A key with a text alone has no default, and the code that resolves it defines
+/// the meaning of its absence. A key with a value has a method of its name, which returns the
+/// written value or the default.
 #[macro_export]
 macro_rules! section {
     (
@@ -182,7 +184,7 @@ macro_rules! section {
         #[allow(dead_code, reason = "some keys are read with their position only")]
         impl $name {
             $( $(
-                /// Returns what is written for the key of this name, or else its default.
+                /// Returns the [`SourcedValue`] of the key of this name, or its default.
                 #[must_use]
                 pub fn $field(&self) -> $crate::SourcedValue<$type> {
                     let written = self.$field.clone();

@@ -1,4 +1,4 @@
-//! Types of values: how each is read from a node, described and shown.
+//! Types of values, each with its reading, JSON schema and display.
 
 use std::num::NonZeroU32;
 
@@ -11,23 +11,23 @@ pub trait Setting: Sized {
     /// The kind, in words for the documentation.
     const KIND: &'static str;
 
-    /// Reads it, or says what is wrong.
+    /// Reads the value.
     ///
     /// # Errors
-    /// What is wrong, and what would be right.
+    /// Returns a message with the error and the expected value.
     fn read(node: &ConfigNode) -> Result<Self, String>;
 
-    /// Describes it as JSON schema.
+    /// Returns the JSON schema of the type.
     fn schema() -> Json;
 
-    /// Shows it, for `config show`.
+    /// Returns the value for `config show`.
     fn show(&self) -> Json;
 }
 
-/// Reads a whole number of zero or more.
+/// Reads an integer of zero or more.
 ///
 /// # Errors
-/// It is none.
+/// Returns a message if the value is not such an integer.
 pub fn whole(node: &ConfigNode) -> Result<u64, String> {
     let number = match &node.value {
         ConfigValue::Int(number) => Some(*number),
@@ -60,7 +60,7 @@ impl Setting for HiddenText {
     const KIND: &'static str = "text, never shown";
 
     fn read(node: &ConfigNode) -> Result<Self, String> {
-        // The value may be a key: it is not repeated in the message.
+        // The value may be a key, so the message does not repeat it.
         String::read(node)
             .map(Self)
             .map_err(|_| "expected a text".to_owned())
@@ -108,7 +108,7 @@ impl Setting for u32 {
     }
 }
 
-/// A bound that may be absent: a number from 1, or `null` or 0 for none.
+/// An optional upper limit: a number from 1, or `null` or 0 for no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ceiling(pub Option<NonZeroU32>);
 

@@ -1,38 +1,38 @@
-//! Where a value was written.
+//! The positions of values.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ValueSource {
-    /// Built into the program, as a general default.
+    /// A general default of the program.
     Default,
-    /// Shipped with the program for a known host.
+    /// A value for a known host that the program includes.
     Shipped,
     /// A line of a file.
     File {
         /// The path as given.
         path: Arc<str>,
-        /// From 1.
+        /// The line, from 1.
         line: u64,
     },
     /// An environment variable.
     Environment(Arc<str>),
     /// A flag of the command line.
     Flag(Arc<str>),
-    /// Set by the embedding program.
+    /// A value that the embedding program sets.
     Program,
 }
 
 impl ValueSource {
-    /// Returns whether the user wrote it, and not the program that was built.
+    /// Returns whether the user set the value, instead of the program.
     #[must_use]
     pub const fn is_written(&self) -> bool {
         !matches!(self, Self::Default | Self::Shipped)
     }
 
-    /// Returns the line in a file; what is not in a file comes after all that is.
+    /// Returns the line in a file; other sources sort after all lines.
     pub(crate) fn line(&self) -> u64 {
         if let Self::File { line, .. } = self {
             *line
@@ -55,22 +55,22 @@ impl fmt::Display for ValueSource {
     }
 }
 
-/// A value, and where it came from.
+/// A value, and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcedValue<T> {
     /// The value.
     pub value: T,
-    /// Where it came from.
+    /// The origin of the value.
     pub source: ValueSource,
 }
 
 impl<T> SourcedValue<T> {
-    /// Joins a value and its source.
+    /// Creates a value with its [`ValueSource`].
     pub fn new(value: T, source: ValueSource) -> Self {
         Self { value, source }
     }
 
-    /// Changes the value and keeps the source.
+    /// Returns a [`SourcedValue`] with a changed value and the same source.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> SourcedValue<U> {
         SourcedValue {
             value: change(self.value),

@@ -1,4 +1,4 @@
-//! Settings that are one word out of a few.
+//! Settings whose value is one of a few words.
 
 use crate::node::{ConfigNode, ConfigValue};
 use crate::problem::nearest;
@@ -16,7 +16,7 @@ macro_rules! words {
         impl $name {
             const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$variant)),+];
 
-            /// Returns the word used in config.
+            /// Returns the word used in the configuration.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -46,7 +46,7 @@ macro_rules! words {
 /// Reads one of a few words, in any case.
 ///
 /// # Errors
-/// It is none of them; the message names all and the nearest.
+/// Returns a message if the value is another word; the message names all words and the nearest one.
 pub fn read<T: Copy>(node: &ConfigNode, words: &[(&str, T)]) -> Result<T, String> {
     let list = || {
         let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
@@ -71,7 +71,7 @@ pub fn read<T: Copy>(node: &ConfigNode, words: &[(&str, T)]) -> Result<T, String
     Err(format!("'{text}' is not {}{meant}", list()))
 }
 
-/// Describes a word as JSON schema.
+/// Returns the JSON schema of a word.
 #[must_use]
 pub fn schema<T>(words: &[(&str, T)]) -> serde_json::Value {
     let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();

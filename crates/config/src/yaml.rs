@@ -1,4 +1,4 @@
-//! YAML text as a tree of nodes. The one module that touches the YAML library.
+//! YAML text as a tree of nodes. The only module that uses the YAML library.
 
 use std::fmt;
 use std::path::Path;
@@ -12,11 +12,11 @@ use crate::problem::ConfigProblem;
 use crate::read_limited;
 use crate::source::ValueSource;
 
-/// The largest file that is read. The longest lists of hosts have a few hundred KiB; the tree of a
-/// file takes a multiple of its size.
+/// The largest file that is read, in bytes. The longest lists of hosts have a few hundred KiB, and
+/// the tree of a file uses a multiple of its size.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Reads a file as a tree, or says why it cannot be read.
+/// Reads a file as a tree, or adds a [`ConfigProblem`].
 pub fn read_file(path: &Path, problems: &mut Vec<ConfigProblem>) -> Option<ConfigNode> {
     let shown = path.display().to_string();
     let hint = "which no configuration is; name the right file";
@@ -36,8 +36,8 @@ pub fn read_file(path: &Path, problems: &mut Vec<ConfigProblem>) -> Option<Confi
     }
 }
 
-/// Reads YAML text. Says what is wrong and where; a duplicate key is reported and the rest is read
-/// all the same.
+/// Reads YAML text as a tree, and adds a [`ConfigProblem`] with its position for each error. After
+/// a duplicate key, the rest is still read.
 pub fn read_text(text: &str, path: &str, problems: &mut Vec<ConfigProblem>) -> Option<ConfigNode> {
     let path: Arc<str> = path.into();
     let at = |line: u64| ValueSource::File {
@@ -67,7 +67,7 @@ pub fn read_text(text: &str, path: &str, problems: &mut Vec<ConfigProblem>) -> O
     }
 }
 
-/// The deepest nesting that is read. No section comes near it, and each level takes stack.
+/// The deepest nesting that is read. Sections have far fewer levels, and each level uses stack.
 const MAX_DEPTH: usize = 16;
 
 fn options(policy: DuplicateKeyPolicy) -> Options {
@@ -78,7 +78,7 @@ fn options(policy: DuplicateKeyPolicy) -> Options {
     }
 }
 
-/// Returns what the library says of an error in one line, without the position.
+/// Returns the message of a library error in one line, without the position.
 fn message(error: &serde_saphyr::Error) -> String {
     let full = error.to_string();
     let first = full
@@ -117,7 +117,7 @@ fn positioned(raw: Spanned<RawNode>, path: &Arc<str>) -> ConfigNode {
                         line: key.referenced.line().max(1),
                     };
                     let mut node = positioned(node, path);
-                    // The line of a nested mapping is that of its key: it is where a person looks.
+                    // The line of a nested mapping is that of its key, because a user looks there.
                     if matches!(
                         node.value,
                         ConfigValue::Map(_) | ConfigValue::List(_) | ConfigValue::Null
@@ -136,7 +136,7 @@ fn positioned(raw: Spanned<RawNode>, path: &Arc<str>) -> ConfigNode {
     ConfigNode { source, value }
 }
 
-/// The tree as the library hands it out.
+/// The tree as the library returns it.
 enum RawNode {
     Null,
     Bool(bool),

@@ -1,4 +1,4 @@
-//! One file: fetched, judged by its bytes, and staged, or the reason why not.
+//! The fetch of one file: request, judgement by its bytes, and staging. A failure has a [`Reason`].
 
 mod judge;
 mod outcome;
@@ -36,29 +36,30 @@ use outcome::{challenged, nothing};
 pub(crate) use judge::{JudgedCandidate, flaw_of, kind_of};
 pub(crate) use outcome::{ArtifactPage, FetchOutcome, StagedFile};
 
-/// How long to wait while another work fetches the same URL.
+/// Delay before the next try while another work fetches the same URL.
 pub(crate) const IN_FLIGHT: Duration = Duration::from_secs(1);
 
-/// Fetches files.
+/// Fetches files into the staging directory.
 pub(crate) struct Fetcher {
     pub(crate) context: RunContext,
     pub(crate) robots: RobotsPolicy,
     pub(crate) settings: Arc<Settings>,
     pub(crate) role: Role,
-    /// URLs of inputs are other people's: they do not lead into the private network.
+    /// URLs of inputs are not trusted: they must not lead into the private network.
     pub(crate) untrusted_input: bool,
     pub(crate) min_pdf_bytes: u64,
     /// URLs that are being fetched.
     pub(crate) in_flight: Mutex<HashSet<Fingerprint>>,
-    /// The files that an earlier run left in the staging place.
+    /// The files that an earlier run left in the staging directory.
     pub(crate) left: HashSet<OsString>,
-    /// The cookies of the run, where they are wanted.
+    /// The [`CookieJar`] of the run, if cookies are enabled.
     pub(crate) cookies: Option<Arc<CookieJar>>,
-    /// Looks into PDFs.
+    /// The [`EvidenceExaminer`] that reads PDFs.
     pub(crate) examiner: EvidenceExaminer,
 }
 
-/// Holds a URL from its fetch until its file is in its place.
+/// The reservation of a URL, from its fetch until its file is stored. Dropping the reservation
+/// frees the URL.
 pub(crate) struct UrlReservation<'a> {
     fetcher: &'a Fetcher,
     url: Fingerprint,
@@ -71,14 +72,14 @@ impl Drop for UrlReservation<'_> {
 }
 
 impl Fetcher {
-    /// Claims a URL, by its fingerprint; `None` while another work has it.
+    /// Reserves a URL by its [`Fingerprint`]; `None` while another work has reserved it.
     pub(crate) fn claim(&self, url: Fingerprint) -> Option<UrlReservation<'_>> {
         let is_free = self.in_flight.lock().insert(url);
-        // Made only for the work that has it: dropped, it gives the URL up.
+        // Create the reservation only if it succeeded, because its drop frees the URL.
         is_free.then(|| UrlReservation { fetcher: self, url })
     }
 
-    /// Fetches a candidate location into its staging file.
+    /// Fetches a [`CandidateLocation`] into its staging file.
     pub(crate) async fn fetch(
         &self,
         candidate: &JudgedCandidate<'_>,
@@ -95,8 +96,8 @@ impl Fetcher {
             && let Some(left) = left_by_an_earlier_run(location, staging)
         {
             let judged = self.judge(candidate, left, staging).await;
-            // Its status and fields are not known. A 202 without a body is no file, and says nothing
-            // about the file: only what is good is certain.
+            // The status and the fields of the earlier response are not known. A 202 without a body
+            // is not a file and proves nothing, so only a good file counts.
             if matches!(judged, FetchOutcome::File(_)) {
                 return judged;
             }
@@ -122,7 +123,7 @@ impl Fetcher {
             .role(self.role)
             .robots(self.robots.clone())
             .final_when(bot_challenge::is_one);
-        // A resolver is judged by where its links lead, too.
+        // The success of a resolver includes the pages that its links lead to.
         if location.resolver != ResolverId::DIRECT {
             request = request.resolver(location.resolver.as_str());
         }
@@ -168,7 +169,7 @@ impl Fetcher {
             }
         }
         if !matches!(judged, FetchOutcome::File(_)) {
-            // What is no good does not stay.
+            // A rejected file must not stay in the staging directory.
             let _ = std::fs::remove_file(staging);
         }
         if status == StatusCode::ACCEPTED {
@@ -178,10 +179,10 @@ impl Fetcher {
         judged
     }
 
-    /// Compares what a PDF says about itself with the work.
+    /// Compares the metadata and the first page of a PDF with its [`Work`].
     ///
-    /// Only what was found on a page can be another work's: what the user or a service named is
-    /// that work's file, whatever version it is.
+    /// Only a location found on a page can lead to another work's file. A location that the user or
+    /// a service named is accepted in whatever version.
     pub(crate) async fn examine(
         &self,
         location: &CandidateLocation,
@@ -203,7 +204,7 @@ impl Fetcher {
         }
     }
 
-    /// An answer without a body to keep: a status that says no.
+    /// Returns the [`FetchOutcome`] of a response without a body, from its status.
     fn no_file(done: &DownloadedResponse, location: &CandidateLocation) -> FetchOutcome {
         let status = done.head.status;
         let host = location.url.host_str().unwrap_or_default();
@@ -222,7 +223,7 @@ impl Fetcher {
         }
     }
 
-    /// Tells whether a URL is the user's own word: it may lead into the private network.
+    /// Tells whether the user named a URL: such a URL may lead into the private network.
     fn is_trusted(&self, location: &CandidateLocation) -> bool {
         location.resolver == ResolverId::DIRECT && !self.untrusted_input
     }
@@ -233,7 +234,7 @@ impl Fetcher {
     }
 }
 
-/// Tells whether a host has no address.
+/// Tells whether a fetch failed because DNS does not know the host.
 fn is_unknown_name(kind: &ErrorKind) -> bool {
     matches!(
         kind,
@@ -244,7 +245,7 @@ fn is_unknown_name(kind: &ErrorKind) -> bool {
     )
 }
 
-/// Names a directory that lies where a file is to be written: before anything is requested.
+/// Returns a failure if a directory exists at the path of the file. Called before the request.
 fn blocked(staging: &Path) -> Option<FetchOutcome> {
     let mut part = staging.as_os_str().to_owned();
     part.push(".part");
@@ -254,7 +255,7 @@ fn blocked(staging: &Path) -> Option<FetchOutcome> {
     Some(nothing(Reason::PathBlocked, in_the_way(path), None))
 }
 
-/// Describes a directory where a file should be.
+/// Describes the problem that a directory exists at the path of a file.
 pub(crate) fn in_the_way(path: &Path) -> String {
     format!(
         "{} is a directory, and its file has to be written there: move the directory away",
@@ -262,7 +263,7 @@ pub(crate) fn in_the_way(path: &Path) -> String {
     )
 }
 
-/// Returns a file that was fetched to its end by a process that did not live to judge it.
+/// Returns a complete file of an earlier process that ended before judging the file.
 fn left_by_an_earlier_run(
     location: &CandidateLocation,
     staging: &Path,

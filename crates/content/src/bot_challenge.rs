@@ -1,16 +1,16 @@
 //! Recognises pages that stand between a robot and a paper.
 //!
-//! A challenge is named and the page left alone: it is never solved. Most marks also occur in good pages (a
-//! contact form has a captcha, a content network injects its script everywhere), so weak marks
-//! count only where the status or the size of the page says that nothing else is there, and no mark
-//! counts on a page that describes an article.
+//! A challenge is reported and never solved. Most marks also occur in good pages: a contact form
+//! has a captcha, and a content network injects its script everywhere. So weak marks count only if
+//! the status or the size of the page rules out other content. No mark counts on a page that
+//! describes an article.
 
 use http::StatusCode;
 
-/// How much of a page is looked at.
+/// The number of bytes of a page that are searched for marks.
 const WINDOW_BYTES: usize = 128 * 1024;
 
-/// Pages with content are longer than this.
+/// The largest size of a page without content, in bytes.
 const THIN_PAGE_BYTES: usize = 12 * 1024;
 
 /// Marks that only challenges carry.
@@ -29,7 +29,7 @@ const CHALLENGE_MARKS: [&str; 12] = [
     "enable javascript and cookies to continue",
 ];
 
-/// Those of them that forms on good pages carry, too.
+/// Marks of [`CHALLENGE_MARKS`] that also occur in forms on good pages.
 const ASKED_IN_FORMS: [&str; 4] = [
     "verify you are human",
     "verifying you are human",
@@ -37,7 +37,7 @@ const ASKED_IN_FORMS: [&str; 4] = [
     "px-captcha",
 ];
 
-/// Marks that good pages carry too.
+/// Marks that also occur on good pages.
 const AMBIGUOUS_MARKS: [&str; 8] = [
     "challenge-platform",
     "/cdn-cgi/",
@@ -49,8 +49,8 @@ const AMBIGUOUS_MARKS: [&str; 8] = [
     "akamai",
 ];
 
-/// Marks beside "access denied" that say who denies it: a network that keeps robots out, and not
-/// the archive that has no such file, or not yet.
+/// Marks beside "access denied" that name the refusing party: a network that refuses robots, and
+/// not an archive without the file.
 const DENIED_BY_NETWORK: [&str; 8] = [
     "errors.edgesuite.net",
     "reference&#32;&#35;",
@@ -62,7 +62,7 @@ const DENIED_BY_NETWORK: [&str; 8] = [
     "robot",
 ];
 
-/// Marks of pages that say "wait", not "go away".
+/// Marks of pages that make their visitor wait and do not refuse.
 const WAIT_PAGE_MARKS: [&str; 4] = [
     "preparing to download",
     "your download will begin",
@@ -80,30 +80,30 @@ const ARTICLE_MARKS: [&str; 6] = [
     "prism.doi",
 ];
 
-/// Marks of an article page that Atypon's platform makes: both stand on every one of them.
+/// Marks of an article page of Atypon's platform. Every such page has both.
 const ATYPON_ARTICLE: [&str; 2] = ["\"dc.title\"", "\"dc.identifier\""];
 
-/// On pages of this size and more a mark inside a URL says nothing: advertisements and trackers
-/// carry anything there.
+/// The size from which marks inside URLs do not count: advertisements and trackers carry anything
+/// in theirs.
 const LARGE_PAGE_BYTES: usize = 64 * 1024;
 
-/// A page that is not what was asked for.
+/// A bot challenge in place of the requested page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BotChallenge {
-    /// It keeps robots out. Terminal for this URL.
+    /// The page refuses robots, permanently for this URL.
     Robots {
-        /// The mark it was recognised by.
+        /// The mark that identified the page.
         marker: &'static str,
     },
-    /// It asks to wait, or proves work before the file.
+    /// The page makes its visitor wait, or demands proof of work before the file.
     Interstitial {
-        /// The mark it was recognised by.
+        /// The mark that identified the page.
         marker: &'static str,
     },
 }
 
 impl BotChallenge {
-    /// Returns the mark it was recognised by.
+    /// Returns the mark that identified the page.
     #[must_use]
     pub const fn marker(self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ impl BotChallenge {
         }
     }
 
-    /// Says what a host does, for people.
+    /// Describes the challenge of a host for people.
     #[must_use]
     pub fn sentence(self, host: &str) -> String {
         let what = match self {
@@ -122,13 +122,13 @@ impl BotChallenge {
     }
 }
 
-/// Tells whether an answer keeps robots out: requested again it is the same.
+/// Tells whether a response refuses robots, so that another request would get the same response.
 pub(crate) fn is_one(status: StatusCode, body: &[u8]) -> bool {
     matches!(detect(status, body), Some(BotChallenge::Robots { .. }))
 }
 
-/// Recognises a challenge; `None` for every other page, and for statuses that speak for themselves, such
-/// as 404 and 429.
+/// Recognises a [`BotChallenge`]. Returns `None` for every other page, and for statuses with a
+/// meaning of their own, such as 404 and 429.
 #[must_use]
 pub fn detect(status: StatusCode, body: &[u8]) -> Option<BotChallenge> {
     let refused = matches!(status.as_u16(), 401 | 403 | 503);
@@ -142,7 +142,7 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<BotChallenge> {
         return None;
     }
     let large = body.len() >= LARGE_PAGE_BYTES;
-    // A large page that was served may ask for a human in one of its forms.
+    // A large page with a good status may contain a form that tests for human visitors.
     let in_a_form = |marker: &str| large && !refused && ASKED_IN_FORMS.contains(&marker);
     let mut strong = CHALLENGE_MARKS
         .iter()
@@ -173,8 +173,8 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<BotChallenge> {
     tells.then_some(BotChallenge::Robots { marker: weak })
 }
 
-/// Tells whether what stands at a place of a page is part of a URL: the characters before it, back
-/// to a quote or blank, begin one.
+/// Tells whether the text at a position of a page is part of a URL, judged by the characters back
+/// to the previous quote or blank.
 fn is_in_url(page: &str, at: usize) -> bool {
     let begin = page[..at]
         .rfind(|c: char| c.is_whitespace() || "\"'<>()".contains(c))

@@ -1,15 +1,15 @@
-//! JSON that other people wrote, read only where its tree has a bounded size.
+//! A JSON reader that refuses values whose tree would take too much memory.
 //!
 //! A tree takes up to a hundred times the bytes of its text: six megabytes of empty objects took
 //! hundreds. So the values are counted before a tree is built.
 
 use serde_json::Value;
 
-/// The most values of one answer. A full page of a catalogue, two hundred records with everything,
-/// has half as many.
+/// Maximum number of values in one response. A full page of a catalogue, with two hundred complete
+/// records, has half as many.
 const MAX_VALUES: usize = 400_000;
 
-/// Reads JSON; `None` where it is none, or has more values than any honest answer.
+/// Reads JSON; `None` if the text is not JSON, or has more than [`MAX_VALUES`] values.
 pub(crate) fn read(bytes: &[u8]) -> Option<Value> {
     if has_too_many_values(bytes) {
         return None;
@@ -17,8 +17,8 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Value> {
     serde_json::from_slice(bytes).ok()
 }
 
-/// Counts what begins, separates or names a value, wherever it stands. Within strings it is text,
-/// which only makes the count too high.
+/// Tells whether a text has more than [`MAX_VALUES`] values. The count includes separators within
+/// strings, so it may be too high, never too low.
 fn has_too_many_values(bytes: &[u8]) -> bool {
     let marks = bytes
         .iter()

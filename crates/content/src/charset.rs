@@ -1,14 +1,14 @@
-//! The characters of texts that are not UTF-8, or do not say what they are.
+//! Decoding of texts that are not UTF-8, or do not declare their encoding.
 
 use std::borrow::Cow;
 
 use encoding_rs::{Encoding, WINDOWS_1252};
 
-/// How much of a page is searched for what it says about its characters.
+/// The number of bytes at the beginning of a page that are searched for its encoding.
 const HEAD_BYTES: usize = 2_048;
 
-/// Reads a text that should be UTF-8: what is not is taken for the encoding of old files, which has
-/// every byte.
+/// Decodes a text that should be UTF-8. Any other text is read as Windows-1252, in which every byte
+/// is a character.
 pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(bytes).map_or_else(
         |_| WINDOWS_1252.decode_without_bom_handling(bytes).0,
@@ -16,11 +16,11 @@ pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     )
 }
 
-/// Reads a page: as its header or its own head says, else as UTF-8, else as old pages are.
+/// Decodes a page by its header, else by its own head, else as UTF-8, else as Windows-1252.
 pub(crate) fn page<'a>(bytes: &'a [u8], content_type: Option<&str>) -> Cow<'a, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => return Cow::Borrowed(text),
-        // The page was cut within a character: what comes before it shows that it is UTF-8.
+        // The page was cut within a character: the characters before show that the text is UTF-8.
         Err(error) if error.error_len().is_none() => {
             let whole = &bytes[..error.valid_up_to()];
             if !whole.is_ascii() {
@@ -36,7 +36,8 @@ pub(crate) fn page<'a>(bytes: &'a [u8], content_type: Option<&str>) -> Cow<'a, s
     stated.unwrap_or(WINDOWS_1252).decode(bytes).0
 }
 
-/// Finds `charset=...`. A page that says UTF-8 and is not is a page that says nothing.
+/// Finds the encoding in `charset=...`. A page that declares UTF-8 and is not UTF-8 counts as a
+/// page without a declaration.
 fn label(text: &str) -> Option<&'static Encoding> {
     let (_, behind) = text.split_once("charset")?;
     let name = behind

@@ -1,5 +1,5 @@
-//! The `resolvers` section: which sources are tried for a work, where their services are, and the
-//! credentials for them.
+//! The `resolvers` section of the configuration: the sources that are tried for a work, the
+//! addresses of their services, and their credentials.
 
 use docstokg_config::{
     ConfigNode, ConfigProblem, Section, Setting, SourcedValue, ValueSource, nearest, section, word,
@@ -19,7 +19,7 @@ pub use derived_section::{CredentialSettings, EndpointSettings};
 pub use docstokg_config::setting::split_names;
 pub use docstokg_hub::config::BaseUrl;
 
-/// Returns the variables that hold credentials, each with its key in the section.
+/// Returns the environment variables that contain credentials, each with its key in the section.
 pub fn variables() -> impl Iterator<Item = (&'static str, &'static str)> {
     credentials().map(|credential| (credential.variable, credential.key))
 }
@@ -43,21 +43,21 @@ section! {
     }
 }
 
-/// The section, resolved.
+/// The validated section, see [`ResolverSettings::resolve`].
 #[derive(Clone, Debug, Default)]
 pub struct ResolverConfig {
-    /// Which resolvers are asked.
+    /// The [`ResolverChoice`] of the resolvers that are queried.
     pub choice: ResolverChoice,
-    /// Where services are, and the credentials for them; `mailto` is left to the program.
+    /// The addresses and credentials of services. The program sets `mailto`.
     pub services: Settings,
 }
 
-/// Names of resolvers, as written.
+/// Names of resolvers, as the configuration spells them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResolverNames(pub Vec<String>);
 
 impl ResolverNames {
-    /// Returns the resolvers that are named; names of none are left out.
+    /// Returns the resolver of each known name, without the unknown names.
     fn known(&self) -> Vec<ResolverId> {
         let names = self.0.iter();
         names.filter_map(|name| name.parse().ok()).collect()
@@ -80,7 +80,7 @@ impl Setting for ResolverNames {
     }
 }
 
-/// The words for presets.
+/// The names of [`Preset`] values in the configuration.
 const PRESETS: [(&str, Preset); 2] = [("fast", Preset::Fast), ("broad", Preset::Broad)];
 
 impl Setting for Preset {
@@ -118,10 +118,10 @@ pub fn environment(
 }
 
 impl ResolverSettings {
-    /// Turns what is written into what holds.
+    /// Validates the section and returns it as a [`ResolverConfig`].
     ///
     /// # Errors
-    /// Every value that could not be used as it is written.
+    /// Returns a [`ConfigProblem`] for every value that cannot be used as written.
     pub fn resolve(&self) -> Result<ResolverConfig, Vec<ConfigProblem>> {
         let mut problems = Vec::new();
         self.check_names(&mut problems);
@@ -146,7 +146,7 @@ impl ResolverSettings {
         })
     }
 
-    /// Checks that every name is that of a resolver, and that none is both enabled and disabled.
+    /// Checks that every name is a resolver's, and that no resolver is both enabled and disabled.
     fn check_names(&self, problems: &mut Vec<ConfigProblem>) {
         for (key, set) in [
             ("order", &self.order),
@@ -182,7 +182,7 @@ impl ResolverSettings {
         }
     }
 
-    /// Checks that credentials can be sent, and that those are there which others need.
+    /// Checks that every credential can be sent, and that required companions are set.
     fn check_credentials(&self, problems: &mut Vec<ConfigProblem>) {
         for credential in credentials() {
             if let Some(set) = self.credentials.get(credential)
@@ -204,7 +204,7 @@ impl ResolverSettings {
         }
     }
 
-    /// Says what is wrong with a credential.
+    /// Describes the fault in the value of a [`SourceCredential`].
     fn fault(&self, credential: &SourceCredential, value: &str) -> Option<String> {
         let header = match &credential.sent {
             CredentialCarrier::EmailAddress if is_email_address(value) => return None,
@@ -226,7 +226,7 @@ impl ResolverSettings {
     }
 }
 
-/// Says where a credential is set.
+/// Describes the places at which a [`SourceCredential`] can be set.
 fn how_to_set(credential: &SourceCredential) -> String {
     format!(
         "set resolvers.{} or {}",

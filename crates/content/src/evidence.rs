@@ -1,10 +1,9 @@
-//! What a PDF says about itself, compared with the work it was downloaded for.
+//! Comparison of a PDF's own statements with the work that it was downloaded for.
 //!
-//! Publishers put the DOI and the title into the file's metadata (XMP, the Info dictionary) and the
-//! DOI on its first page. A file that names another DOI and has another title is another work's
-//! file. A differing title alone proves nothing (Info titles are often "Microsoft Word - ..."), and
-//! most files say nothing at all; both is recorded as what it is. A title of a few words proves
-//! nothing either: "Introduction" and "Cancer statistics" stand on many pages.
+//! Publishers put DOI and title into the metadata of a file (XMP, Info), and the DOI on its first
+//! page. A file with another DOI and another title is another work's file. A differing title alone
+//! proves nothing: Info titles are often "Microsoft Word - ...". A title of few words proves
+//! nothing either: "Introduction" stands on many pages. Most files contain no evidence at all.
 
 mod codespaces;
 #[cfg(test)]
@@ -26,39 +25,39 @@ use crate::identifier::Doi;
 use crate::titles::{self, Likeness};
 use crate::work::Work;
 
-/// What the file itself says for being the right one.
+/// The part of a file that identifies the file as the work's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
-    /// Nothing, or it was not looked at.
+    /// No evidence, or the file was not examined.
     #[default]
     None,
-    /// Its metadata names the work.
+    /// The metadata of the file names the work.
     Metadata,
-    /// Its first page names the work.
+    /// The first page of the file names the work.
     Text,
 }
 
-/// What looking inside a file came to.
+/// The result of comparing a file with its work, see [`weigh`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EvidenceFinding {
-    /// Nothing speaks against it, and this speaks for it.
+    /// The file may belong to the work, with this evidence.
     Accepted(Evidence),
-    /// It is another work's file.
+    /// The file belongs to another work.
     WrongWork {
-        /// What it says, for people.
+        /// The contradicting statement of the file, for people.
         detail: String,
     },
 }
 
-/// Compares what a file says about itself with the work.
+/// Compares the [`FileIdentity`] of a file with its [`Work`].
 pub(crate) fn weigh(inside: &FileIdentity, work: &Work) -> EvidenceFinding {
     let doi = work.identifiers.doi.as_ref();
     let page = inside.first_page.as_deref().unwrap_or_default();
     let title = work.title.as_deref();
-    // A work may be a corrigendum itself.
+    // A work may itself be a corrigendum.
     let is_part = is_a_part(page) && !title.is_some_and(is_a_part);
-    // A comment prints the title and the DOI of the work that it is on.
+    // A comment prints the title and the DOI of the work that it discusses.
     let is_about_work = title.is_some_and(|title| titles::is_commented_in(title, page));
     let page_dois = dois_in(page);
     if doi.is_some_and(|doi| inside.metadata_dois.contains(doi)) && !is_part {
@@ -72,8 +71,8 @@ pub(crate) fn weigh(inside: &FileIdentity, work: &Work) -> EvidenceFinding {
         return EvidenceFinding::Accepted(Evidence::Text);
     }
     let in_metadata = match (title, inside.title.as_deref()) {
-        // Of a few words all have to be the same: "Introduction to grants" is another title than
-        // "Introduction".
+        // If a title has few words, all of them must match: "Introduction to Zoology" is another
+        // title than "Introduction".
         (Some(title), Some(text))
             if !titles::is_telling(title) && !titles::is_equal(title, text) =>
         {
@@ -90,17 +89,17 @@ pub(crate) fn weigh(inside: &FileIdentity, work: &Work) -> EvidenceFinding {
     {
         return EvidenceFinding::Accepted(Evidence::Metadata);
     }
-    // Of several DOIs on a page none is known to be its own.
+    // If a page has several DOIs, the file's own is not known.
     let stated = match (&inside.metadata_dois[..], &page_dois[..]) {
         ([first, ..], _) => Some((first.to_string(), "its metadata")),
         ([], [only]) if only.is_own => Some((only.doi.clone(), "its first page")),
         _ => None,
     };
-    // The words of a title may be strewn over any page on the same matter: against another DOI they
-    // have to stand together.
+    // The words of a title may be scattered over any page on the same subject. Against another DOI
+    // they must stand together.
     let names_another = doi.is_some() && stated.is_some();
     let stands_there = title.is_some_and(|title| titles::stands_in(title, page));
-    // A comment has all words of the title that it is on.
+    // A comment contains all words of the title that it discusses.
     let is_strewn = || {
         title.is_some_and(|title| {
             !titles::is_about_another(title) && titles::has_most_words_of(title, page)
@@ -113,7 +112,7 @@ pub(crate) fn weigh(inside: &FileIdentity, work: &Work) -> EvidenceFinding {
         return EvidenceFinding::Accepted(Evidence::None);
     };
     let is_different = in_text == Likeness::Different || in_metadata == Likeness::Different;
-    // Without a title to compare, a page that can be read would name the work by its DOI, if any.
+    // Without a title to compare, a readable page of the work would name its DOI.
     let is_nameless = title.is_none() && titles::is_readable(page);
     let is_missing = title.is_some_and(|title| titles::is_missing_from(title, page));
     match stated {
@@ -133,14 +132,14 @@ fn wrong_work(why: &str) -> EvidenceFinding {
     }
 }
 
-/// Tells whether a DOI that a file states is that of another version of the work.
+/// Tells whether a DOI in a file is that of another version of a [`Doi`].
 fn is_version(stated: &str, doi: &Doi) -> bool {
     stated
         .parse::<Doi>()
         .is_ok_and(|stated| stated.is_version_of(doi))
 }
 
-/// Words at the beginning of a page that make it a part of a work, such as its supplement.
+/// Words at the beginning of a page that identify a part of a work, such as a supplement.
 const PART_WORDS: [&str; 5] = [
     "supplement",
     "supporting information",
@@ -148,11 +147,11 @@ const PART_WORDS: [&str; 5] = [
     "additional file",
     "appendix",
 ];
-/// How far into a page that is looked for.
+/// The number of characters at the beginning of a page that are searched for [`PART_WORDS`].
 const PAGE_BEGINNING_CHARS: usize = 200;
 
-/// Tells whether a page begins as that of a supplement, of a correction or the like, which prints
-/// the title of its work, too.
+/// Tells whether a page begins like a supplement or a correction, which also prints the title of
+/// its work.
 fn is_a_part(page: &str) -> bool {
     let beginning: String = page
         .chars()
@@ -166,9 +165,8 @@ fn is_a_part(page: &str) -> bool {
         || words.contains("supporting information for")
 }
 
-/// Words before a DOI on a page that make it one of something else: of data, of another version, of
-/// what is corrected or commented. "Cite this article", "Original research", "Database issue" and
-/// "Available online" stand before a paper's own.
+/// Words before a DOI that assign the DOI to something else: data, another version, or a corrected
+/// or commented work. "Cite this article" and "Available online" precede a paper's own DOI.
 const OF_SOMETHING_ELSE: [&str; 14] = [
     "dataset",
     "data set",
@@ -185,22 +183,22 @@ const OF_SOMETHING_ELSE: [&str; 14] = [
     "comment on",
     "reply to",
 ];
-/// How far before the DOI they are looked for.
+/// The number of characters before a DOI that are searched for [`OF_SOMETHING_ELSE`].
 const DOI_CONTEXT_CHARS: usize = 120;
 
 /// A DOI on a page.
 #[derive(Debug, PartialEq, Eq)]
 struct PageDoi {
     doi: String,
-    /// Nothing says that it is the DOI of something else.
+    /// No word before the DOI assigns the DOI to something else.
     is_own: bool,
 }
 
-/// Tells whether a DOI stands on a page with white space in it, as at the end of a line.
+/// Tells whether a page contains a DOI broken by white space, as at the end of a line.
 fn is_broken_in(doi: &Doi, page: &str) -> bool {
     let doi = doi.as_str().to_lowercase();
     let mut squeezed = String::new();
-    // The places behind which there was white space.
+    // The positions after which white space was removed.
     let mut gaps = BTreeSet::new();
     for word in page.to_lowercase().split_whitespace() {
         squeezed.push_str(word);
@@ -209,13 +207,14 @@ fn is_broken_in(doi: &Doi, page: &str) -> bool {
     squeezed.match_indices(&doi).any(|(at, _)| {
         let end = at + doi.len();
         let next = squeezed[end..].chars().next();
-        // A digit may be the rest of a longer DOI on the next line.
+        // A digit may continue a longer DOI on the next line.
         let is_apart = gaps.contains(&end) && !next.is_some_and(|next| next.is_ascii_digit());
         is_apart || is_end(&doi, &squeezed[end..])
     })
 }
 
-/// Returns the DOIs that a text names, each once. What stands right behind one may be stuck to it.
+/// Returns the DOIs in a text as [`PageDoi`]s, each once. The text right after a DOI may be stuck
+/// to its end.
 fn dois_in(text: &str) -> Vec<PageDoi> {
     let lower = text.to_lowercase();
     let mut found: Vec<PageDoi> = Vec::new();
@@ -236,7 +235,7 @@ fn dois_in(text: &str) -> Vec<PageDoi> {
                 lower[..at].chars().rev().take(DOI_CONTEXT_CHARS).collect();
             context.reverse();
             let context: String = context.into_iter().collect();
-            // One without digits is a journal's.
+            // A DOI without digits belongs to a journal.
             let is_own = doi
                 .as_str()
                 .split_once('/')
@@ -251,18 +250,19 @@ fn dois_in(text: &str) -> Vec<PageDoi> {
     found
 }
 
-/// Tells whether a DOI found in a text is the one, or that of another version: lines of a PDF run
-/// into each other, so more may be stuck to its end.
+/// Tells whether a DOI found in a text is the given DOI or another version of it. Lines of a PDF
+/// run into each other, so text may be stuck to its end.
 fn is_same(found: &str, doi: &Doi) -> bool {
     let behind = found.strip_prefix(doi.as_str());
     is_version(found, doi) || behind.is_some_and(|behind| is_end(doi.as_str(), behind))
 }
 
-/// How many letters behind a DOI are the next word of a text, and not the rest of a longer DOI.
+/// Minimum number of letters after a DOI that count as the next word of the text, not as the rest
+/// of a longer DOI.
 const STUCK_LETTERS: usize = 4;
 
-/// Tells whether a DOI ends before what stands right behind it. The DOIs of the figures, supplements
-/// and sections of a work go on behind that of the work.
+/// Tells whether a DOI ends before the text right after it. The DOIs of figures, supplements and
+/// sections continue that of their work.
 fn is_end(doi: &str, behind: &str) -> bool {
     let word = behind.trim_start_matches('.');
     let letters = word.chars().take_while(|c| c.is_alphabetic()).count();
@@ -346,7 +346,7 @@ mod tests {
         assert!(
             matches!(weigh(&inside, &work(Some(TITLE))), EvidenceFinding::WrongWork { detail } if detail.contains("first page"))
         );
-        // The metadata is a template's; the page decides.
+        // The metadata is a template's, so the page decides.
         let inside = FileIdentity {
             metadata_dois: vec!["10.1000/other".parse().unwrap()],
             title: Some("Journal template".into()),
@@ -382,7 +382,7 @@ mod tests {
         ] {
             assert!(!is_same(other, &doi), "{other}");
             let page = page(&format!("of {} and", other.replace("right", "right ")));
-            // Without white space a letter behind it may begin the next word.
+            // Without white space, a letter after the DOI may begin the next word.
             assert!(
                 other.ends_with('a') || !is_broken_in(&doi, &page),
                 "{other}"
@@ -437,18 +437,18 @@ mod tests {
     fn less_than_that_is_no_contradiction() {
         let other = || vec!["10.1000/other".parse().unwrap()];
         for inside in [
-            // A title alone.
+            // Only a title.
             FileIdentity {
                 title: Some("Microsoft Word - paper.docx".into()),
                 first_page: Some(page("something else")),
                 ..FileIdentity::default()
             },
-            // A DOI alone.
+            // Only a DOI.
             FileIdentity {
                 metadata_dois: other(),
                 ..FileIdentity::default()
             },
-            // Several DOIs on the page: references.
+            // Several DOIs on the page, as in references.
             FileIdentity {
                 first_page: Some(page("10.1000/one 10.1000/two")),
                 ..FileIdentity::default()

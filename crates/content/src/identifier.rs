@@ -1,10 +1,9 @@
-//! What a person writes to name a work, in every usual spelling, and the one spelling we keep.
+//! Reading of the names of works, in every usual spelling, and the canonical spelling of each.
 //!
-//! A list of works comes out of reference managers, spreadsheets and browser tabs, so the same DOI
-//! arrives as text, as a link, percent-encoded, in quotes or with the full stop of the sentence it
-//! was copied from. This module turns all of that into one [`Identifier`], or says what the
-//! text is not and what would have been accepted. It sends no request: whether the work exists is
-//! for the resolvers to find out.
+//! Lists of works come from reference managers, spreadsheets and browser tabs. The same DOI arrives
+//! as text, as a link, percent-encoded, in quotes, or with the full stop of its sentence.
+//! [`Identifier::parse`] reads all of these, or describes what the text is not and what is
+//! accepted. No request is sent: the resolvers find out whether the work exists.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,7 +27,7 @@ pub use pubmed::{Pmcid, Pmid};
 
 use spelling::{preview, unwrap};
 
-/// One name of a work, in its canonical spelling.
+/// A name of a work, in its canonical spelling.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Identifier {
@@ -49,12 +48,13 @@ pub enum Identifier {
 impl Identifier {
     /// Reads an identifier in any usual spelling.
     ///
-    /// A DOI of the form `10.48550/arXiv.*` is the arXiv work. A link to doi.org, arxiv.org,
-    /// `PubMed`, PMC or `OpenAlex` is the identifier it carries; any other `http` or `https` link
-    /// is itself.
+    /// - A DOI of the form `10.48550/arXiv.*` is the arXiv work.
+    /// - A link to doi.org, arxiv.org, `PubMed`, PMC or `OpenAlex` is the identifier in the link.
+    /// - Any other `http` or `https` link is an [`Identifier::Url`].
     ///
     /// # Errors
-    /// Says what the text looks like and what is accepted. The message never repeats a password.
+    /// Returns an [`IdentifierError`] that describes what the text looks like and what is accepted.
+    /// The message never repeats a password.
     pub fn parse(text: &str) -> Result<Self, IdentifierError> {
         let text = unwrap(text);
         if text.is_empty() {
@@ -82,8 +82,8 @@ impl Identifier {
         web_address(text).map(Self::Url)
     }
 
-    /// Returns the text under which duplicates of a work are found: arXiv without version, a URL in
-    /// its index form.
+    /// Returns the text by which duplicates of a work are found. An arXiv id loses its version, and
+    /// a URL has its canonical form.
     #[must_use]
     pub fn work_key(&self) -> String {
         match self {
@@ -94,7 +94,7 @@ impl Identifier {
         }
     }
 
-    /// Returns the kind in one word, as columns and messages have it.
+    /// Returns the kind in one word, as columns and messages name it.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -108,11 +108,11 @@ impl Identifier {
     }
 }
 
-/// Reads what is none of the known identifiers as a web address.
+/// Reads a text without a known identifier as a web address, or returns an [`IdentifierError`].
 fn web_address(text: &str) -> Result<Url, IdentifierError> {
     let unrecognised = || IdentifierError::Unrecognised(preview(text));
-    // Without a scheme it is not an address; an unclosed quote of a word is no reason to show a URL
-    // parser's message.
+    // A text without a scheme is not an address. An unclosed quote should not lead to a message of
+    // the URL parser.
     let (scheme, rest) = text.split_once(':').ok_or_else(unrecognised)?;
     if scheme.is_empty()
         || !scheme
@@ -131,7 +131,7 @@ fn web_address(text: &str) -> Result<Url, IdentifierError> {
     let mut url = Url::parse(text).map_err(|error| IdentifierError::Address {
         why: error.to_string(),
     })?;
-    // A place on a page is for the reader; servers never see it.
+    // The fragment is for the reader of a page; servers never see it.
     url.set_fragment(None);
     if !url.username().is_empty() || url.password().is_some() {
         return Err(IdentifierError::Userinfo {
@@ -176,7 +176,7 @@ impl From<Identifier> for String {
     }
 }
 
-/// Gives an identifier type its text form: `FromStr`, and serde through it.
+/// Implements the text form of an identifier type: `FromStr`, and serde through it.
 macro_rules! as_text {
     ($name:ident, $kind:literal) => {
         impl std::str::FromStr for $name {

@@ -1,11 +1,9 @@
 //! Reads lists of works, one at a time, however long the list is.
 //!
-//! These shapes are understood: plain lines with one identifier each, CSV with a header, JSON
-//! lines, among them `OpenAlex` records and our own manifests, and the files of reference managers
-//! and databases (BibTeX, RIS, CSL-JSON, `EndNote`, `PubMed`, Web of Science). The shape is guessed
-//! from the first line that says anything, unless it is named; notes may stand before records. A
-//! bad line is an item of the list like any other: it is reported with its number, and reading goes
-//! on.
+//! The shape of a list is a [`ListFormat`]: plain lines, CSV with a header, JSON lines, or the
+//! files of reference managers and databases. JSON lines include `OpenAlex` records and our own
+//! manifests. The shape is guessed from the first line with content, unless the caller names it.
+//! Notes may precede records. A bad line is reported with its number, and reading continues.
 
 use std::fmt;
 use std::io::{self, BufRead};
@@ -34,7 +32,7 @@ use serde_json::value::RawValue;
 use table::{Quotes, Table};
 use url::Url;
 
-/// Longest line, or CSV record, in bytes.
+/// Maximum length of a line or CSV record, in bytes.
 const LINE_LIMIT_BYTES: usize = 64 * 1024;
 
 /// The most of a line that is recorded and shown, in characters.
@@ -46,26 +44,26 @@ const MAX_SHOWN_CHARS: usize = 60;
 /// The longest problem that a message states; `unrecognised.csv` has the longer ones.
 const MAX_SHOWN_PROBLEM_CHARS: usize = 80;
 
-/// How the problem of a list begins that cannot be read to its end.
+/// The beginning of the message about a list that cannot be read to its end.
 const ENDS_LIST: &str = "the list cannot be read any further";
 
-/// Most lines before the first record of a file of records.
+/// Maximum number of lines before the first record of a file of records.
 const MAX_LINES_BEFORE_RECORD: usize = 200;
 
-/// Most lines of one CSV record. A stray quote is found out after as many.
+/// Maximum number of lines of one CSV record, and so the bound for a stray quote.
 const MAX_JOINED_LINES: usize = 100;
 
 /// The shape of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListFormat {
-    /// As the first line that is neither blank nor a comment looks.
+    /// Guesses the shape from the first line that is neither blank nor a comment.
     #[default]
     Auto,
-    /// One identifier per line.
+    /// Lines with one identifier each.
     Lines,
     /// Comma, semicolon or tab separated, with a header.
     Csv,
-    /// One JSON object per line.
+    /// Lines with one JSON object each.
     Jsonl,
     /// A BibTeX file.
     Bibtex,
@@ -73,7 +71,7 @@ pub enum ListFormat {
     Ris,
     /// A CSL-JSON file: one array of items.
     CslJson,
-    /// An `EndNote` file of lines that begin with `%`.
+    /// An `EndNote` file whose lines begin with `%`.
     Enw,
     /// An `EndNote` file in XML.
     EndnoteXml,
@@ -83,56 +81,57 @@ pub enum ListFormat {
     Wos,
 }
 
-/// A work, and where it stood.
+/// A [`Work`] with its position in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumberedWork {
-    /// The number of its line, from 1.
+    /// The number of the work's line, from 1.
     pub number: u64,
     /// How the line begins, without secrets.
     pub text: String,
     /// The work.
     pub work: Work,
-    /// Fields that could not be read beside one that could: what they were and why they were left
-    /// out.
+    /// Messages about fields that could not be read beside a readable field, each with the reason.
     pub ignored: Vec<String>,
-    /// What OpenAlex said about the work when it named it: it need not be asked again.
+    /// The [`LookupOutcome`] of the `OpenAlex` query that named the work, so that the query need
+    /// not be repeated.
     pub said: Option<Box<LookupOutcome>>,
-    /// The file that a manifest records for the work.
+    /// The [`RecordedFile`] of the work, if the list is a manifest.
     pub recorded_file: Option<Box<RecordedFile>>,
 }
 
-/// A file of a work, as a manifest records it: ours, or that of `DocsToKG` (schema 5), which has the
-/// same names for these fields.
+/// A file of a work, as a manifest records the file. Manifests are ours, or those of `DocsToKG`
+/// (schema 5), whose names for these fields are the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedFile {
-    /// Where it is: absolute, below the directory of the manifest, or below the current one.
+    /// The path of the file: absolute, below the directory of the manifest, or below the current
+    /// directory.
     pub path: PathBuf,
-    /// Its SHA-256, in hex.
+    /// The SHA-256 of the file, in hex.
     pub sha256: String,
-    /// The URL that it came from.
+    /// The URL of the response that brought the file.
     pub url: Url,
-    /// Media type, entity tag and date of its response, where they are recorded.
+    /// Media type, entity tag and date of that response, if the manifest records them.
     pub headers: [Option<String>; 3],
 }
 
 /// A line that names no work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// The number of the line, from 1; 0 when the input itself failed before its first line.
+    /// The number of the line, from 1. The number is 0 if the input failed before its first line.
     pub number: u64,
-    /// How it begins.
+    /// The beginning of the line.
     pub text_preview: String,
-    /// What is wrong.
+    /// The problem of the line.
     pub problem: String,
 }
 
-/// Reads works from a list, lazily.
+/// Reads [`NumberedWork`]s from a list, lazily.
 #[derive(Debug)]
 pub struct InputReader<R> {
     lines: RawLines<R>,
     shape: ListShape,
-    /// A CSV record that is inside quotes at the end of a line is still inside them at the end of
-    /// the line of this number, where that is later.
+    /// The line up to which an open quote is known to stay open. A record that is inside quotes at
+    /// the end of an earlier line is also inside quotes at the end of this line.
     open_through: u64,
 }
 
@@ -150,7 +149,7 @@ impl fmt::Display for BadLine {
 }
 
 impl BadLine {
-    /// Tells whether nothing of the list can be read behind it.
+    /// Tells whether the rest of the list behind this line cannot be read.
     #[must_use]
     pub fn ends_list(&self) -> bool {
         self.number == 0 || self.problem.starts_with(ENDS_LIST)
@@ -174,7 +173,7 @@ enum ListShape {
 }
 
 impl<R: BufRead> InputReader<R> {
-    /// Starts reading; nothing is read before the first item is asked for.
+    /// Creates a reader. Nothing is read before the first call of `next`.
     pub fn new(reader: R, format: ListFormat) -> Self {
         let shape = match format {
             ListFormat::Auto => ListShape::Unknown,
@@ -196,7 +195,7 @@ impl<R: BufRead> InputReader<R> {
         }
     }
 
-    /// Decides on the shape, where that is open; says whether the line is used up by it.
+    /// Decides on the shape if it is unknown. Tells whether the line was consumed as a header.
     fn recognise(&mut self, text: &str) -> HeaderRecognition {
         if !matches!(self.shape, ListShape::Unknown | ListShape::Headless) {
             return HeaderRecognition::Content;
@@ -239,7 +238,7 @@ impl<R: BufRead> InputReader<R> {
             let record = collector.take(number, &text)?;
             return self.record(record);
         }
-        // A comment; of BibTeX while nothing is known yet.
+        // Lines are comments by `#`; in an unknown shape the comment of BibTeX (`%`) counts, too.
         let is_unknown = matches!(self.shape, ListShape::Unknown) && Notation::of(&text).is_none();
         let is_comment = text.trim_start().starts_with('#')
             || (is_unknown && text.trim_start().starts_with('%'));
@@ -266,7 +265,7 @@ impl<R: BufRead> InputReader<R> {
             HeaderRecognition::Content => match &self.shape {
                 ListShape::Csv(table) => Ok(table.row(&text)),
                 ListShape::Jsonl => json::row(&text).transpose()?,
-                // Titles may have any letters; an identifier that is not UTF-8 is none.
+                // Titles may contain any bytes, but an identifier must be UTF-8.
                 _ if !is_utf8 => Err("it is not UTF-8 text".to_owned()),
                 _ => FieldRow::of_identifier(&text),
             },
@@ -282,7 +281,7 @@ impl<R: BufRead> InputReader<R> {
         }))
     }
 
-    /// Recognises records behind lines that say where a file comes from, if this is such a line.
+    /// Recognises records that follow lines about the origin of the file, if this is such a line.
     fn notation_ahead(&mut self, text: &str) -> Option<Notation> {
         let says_something = Identifier::parse(text).is_ok()
             || text.trim_start().starts_with('{')
@@ -298,7 +297,7 @@ impl<R: BufRead> InputReader<R> {
             if let Some(notation) = Notation::of(&line) {
                 return Some(notation);
             }
-            // A list of identifiers, and not of records.
+            // An identifier shows that the list consists of identifiers and not of records.
             if matches!(Identifier::parse(&line), Ok(found) if !matches!(found, Identifier::Url(_)))
             {
                 return None;
@@ -317,8 +316,8 @@ impl<R: BufRead> InputReader<R> {
         Some(line_of(number, row, text.as_bytes()))
     }
 
-    /// Joins the lines of a CSV record whose quotes run over line ends. A quote that never closes
-    /// costs its own line only.
+    /// Joins the lines of a CSV record whose quotes span line ends. A quote that is never closed
+    /// costs only its own line.
     fn whole_record(&mut self, number: u64, first: Vec<u8>) -> Option<Result<Vec<u8>, BadLine>> {
         let ListShape::Csv(table) = &self.shape else {
             return Some(Ok(first));
@@ -341,8 +340,8 @@ impl<R: BufRead> InputReader<R> {
             };
             joined += 1;
             length += 1 + line.1.len();
-            // The state behind an open line is the same for every record that gets there: what one
-            // record found out about these lines, the next one need not read again.
+            // The state after an open line is the same for every record that reaches it. So the
+            // next record need not read these lines again.
             if line.0 <= self.open_through {
                 continue;
             }
@@ -354,7 +353,7 @@ impl<R: BufRead> InputReader<R> {
         Some(Ok(self.joined(first, joined)))
     }
 
-    /// Takes lines off the list and appends them to a record.
+    /// Consumes lines of the list and appends them to a record.
     fn joined(&mut self, first: Vec<u8>, count: usize) -> Vec<u8> {
         let mut record = first;
         for _ in 0..count {
@@ -408,7 +407,7 @@ impl<R: BufRead> Iterator for InputReader<R> {
     }
 }
 
-/// Makes a line of the list of a row, or says why it names no work.
+/// Converts a row into a line of the list, or returns the reason why the row names no work.
 fn line_of(
     number: u64,
     row: Result<FieldRow, String>,

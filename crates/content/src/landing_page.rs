@@ -1,9 +1,8 @@
-//! Reads a publisher's page for everything that leads to the article's file, and for nothing else.
+//! Reads a publisher's page for the links to the article's file, and for no other links.
 //!
-//! Pages are made for people, and say where the file is in a dozen ways, several of them wrong.
-//! What the page states about itself (metas, `Link` headers, JSON-LD) comes first; links in its
-//! text count only where they name the work, because most PDF links of a page lead to other files.
-//! Pure: nothing is fetched here.
+//! Pages name the file in a dozen ways, several of them wrong. Declarations of the page (metas,
+//! `Link` headers, JSON-LD) come first. Links in its text count only if they name the work, because
+//! most PDF links of a page lead to other files. Pure: nothing is fetched here.
 
 use std::time::Duration;
 
@@ -37,42 +36,42 @@ use own_work_names::OwnNames;
 use processor::ProcessorDeadline;
 use same_work::{is_about_another, is_its_page, is_mentioned, is_version_of, states_another_doi};
 
-/// How many bytes of a page are worth keeping: what is read of it, in an encoding of two bytes for
-/// each letter, and some that show that there is more.
+/// Maximum number of bytes of a page that are kept: the readable part in an encoding of two bytes
+/// per letter, and a few more to show that the page is longer.
 pub(crate) const MAX_BYTES: u64 = 2 * bounds::MAX_PAGE_BYTES as u64 + 64;
 
-/// How much processor time a page may take until its last link is read.
+/// Maximum processor time for a page until its last link is read.
 const TIME_LIMIT: Duration = Duration::from_millis(200);
 
-/// One candidate location that a page points to.
+/// A candidate location in a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageCandidate {
-    /// Where.
+    /// The URL of the location.
     pub url: Url,
-    /// What it promises.
+    /// The kind of content that the page promises.
     pub offers: LocationOffer,
-    /// Which signal said so.
+    /// The name of the signal in the page.
     pub signal: &'static str,
-    /// The signal is weak, or the page states another file: it is kept only if the file itself says
-    /// that it is the work's.
+    /// The signal is weak, or the page declares another file: the file is kept only with
+    /// [`Evidence`](crate::evidence::Evidence) that it belongs to the work.
     pub needs_evidence: bool,
 }
 
-/// What a page says.
+/// The result of reading a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageContents {
-    /// Candidate locations, best first, each once.
+    /// The [`PageCandidate`]s, best first, each once.
     pub candidates: Vec<PageCandidate>,
-    /// Where the page sends browsers on to, by refresh or by a form.
+    /// The URL to which the page redirects browsers, by a refresh or by a form.
     pub next: Option<Url>,
-    /// What it says about the work.
+    /// The metadata of the work on the page.
     pub learned: LearnedMetadata,
-    /// It was not read to its end: that would have cost more than a page is worth.
+    /// The page was not read to its end, because the limits were reached.
     pub is_cut: bool,
 }
 
 impl PageContents {
-    /// Returns the places that the page at `at` names, in the form that robots should use.
+    /// Returns the locations that the page at `at` names, in their canonical form for robots.
     pub(crate) fn places<'a>(
         candidates: Vec<PageCandidate>,
         at: &'a Url,
@@ -87,8 +86,8 @@ impl PageContents {
     }
 }
 
-/// Reads a page. The URL is the one that answered, after redirects; `work` is what is known of the
-/// work that led there.
+/// Reads a page. `page` is the URL of the response after redirects; `work` is the [`Work`] that led
+/// to the page, if known.
 #[must_use]
 pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>) -> PageContents {
     let deadline = ProcessorDeadline::after(TIME_LIMIT);
@@ -103,7 +102,7 @@ pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>)
     let mut learned = described_work::learned(&metas, &linked_data, page);
     let next = next_hop(&document, &base, &metas).filter(|next| next != page);
     if work.is_some_and(|work| is_about_another(&learned, work)) {
-        // Neither its files nor what it says are this work's.
+        // The page belongs to another work, so neither its files nor its metadata count.
         return PageContents {
             next,
             is_cut,
@@ -130,7 +129,8 @@ pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>)
     found.embedded(&document, is_its_page);
     found.less_certain(links.doubtful, links.labelled, is_its_page);
     if work.is_some_and(|work| states_another_doi(&learned, work)) {
-        // It may be another version's page. Its title must not become the measure of its own files.
+        // The page may belong to another version, whose title must not be compared with its own
+        // files.
         let is_version = work.is_some_and(|work| is_version_of(&learned, work));
         learned.title = None;
         found
@@ -146,20 +146,20 @@ pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>)
     }
 }
 
-/// Tells whether a URL says that it leads to a supplement, a figure, a review or the like of a
-/// work, not to the work.
+/// Tells whether a URL names a supplement, a figure, a review or the like of a work, and not the
+/// work.
 pub(crate) fn names_another_file(url: &Url) -> bool {
     is_other_file_name(url.path())
 }
 
-/// Tells whether the name of a file says that it is a supplement, a figure, a review or the like.
+/// Tells whether the name of a file is that of a supplement, a figure, a review or the like.
 pub(crate) fn is_other_file_name(name: &str) -> bool {
     titles::words(name)
         .iter()
         .any(|word| labels::is_other_file(word))
 }
 
-/// Returns elements in document order.
+/// Returns the elements that a selector matches, in document order.
 fn each<'a>(document: &'a Html, selector: &str) -> Vec<ElementRef<'a>> {
     Selector::parse(selector)
         .map(|selector| document.select(&selector).collect())

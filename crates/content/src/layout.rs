@@ -1,4 +1,4 @@
-//! Where files go below the out directory.
+//! The paths of files below the output directory.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::names::{file_stem, id_slug};
 use crate::work::Work;
 use crate::work_state::ArtifactKind;
 
-/// How files are laid out.
+/// The layout of files below the output directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileLayout {
     /// `pdf/YEAR__TITLE__ID.pdf`
@@ -24,7 +24,7 @@ const BY_HASH: &str = "sha256";
 /// The directory of bibliographic metadata.
 const METADATA: &str = "metadata";
 
-/// Returns the directories that files go to, whatever the layout.
+/// Returns all directories that may contain files, for every [`FileLayout`].
 pub fn directories(out: &Path) -> impl Iterator<Item = PathBuf> {
     let kinds = ArtifactKind::ALL.into_iter().map(ArtifactKind::as_str);
     let names = kinds.chain([BY_HASH, METADATA]);
@@ -37,7 +37,7 @@ pub fn metadata_path(work_id: &str) -> PathBuf {
     Path::new(METADATA).join(format!("{}.json", id_slug(work_id)))
 }
 
-/// Returns the path of a file below the out directory.
+/// Returns the path of a file below the output directory.
 #[must_use]
 pub fn path_of(
     layout: FileLayout,
@@ -56,7 +56,7 @@ pub fn path_of(
     }
 }
 
-/// Returns the ending that a URL suggests, if it is a plain one.
+/// Returns the file extension in a URL, if it consists of letters and digits.
 #[must_use]
 pub fn extension_of(url: &Url) -> Option<String> {
     let name = url.path_segments()?.next_back()?;

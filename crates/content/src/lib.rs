@@ -1,10 +1,12 @@
-//! Scholarly works: how people name them, where their files are, and what arrived.
+//! Scholarly works: their names, the locations of their files, and the judgement of what arrives.
 //!
-//! In the order in which a work passes through: [`input`] reads lists of them, [`identifier`] and
-//! [`work`] say what each is called, [`resolver`] asks the services that know where files are,
-//! in steps of [`docstokg_lookup`], and answers with a list of [`location`]s. [`landing_page`] and
-//! [`bot_challenge`] read publishers' pages, [`sniff`] judges what arrived by its bytes, and
-//! [`names`] says what a file is called on disk.
+//! In the order in which a work passes through:
+//!
+//! - [`input`] reads lists of works; [`identifier`] and [`work`] describe their names.
+//! - [`resolver`] queries the services that know where files are, in steps of [`docstokg_lookup`],
+//!   and returns [`location`]s.
+//! - [`landing_page`] and [`bot_challenge`] read publishers' pages.
+//! - [`sniff`] judges a file by its bytes, and [`names`] gives the file its name on disk.
 
 mod artifact;
 pub mod bot_challenge;

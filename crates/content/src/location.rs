@@ -1,8 +1,8 @@
-//! Where a file of a work may be, and what is known about it before it is fetched.
+//! Candidate locations of the files of a work, with the facts that are known before a fetch.
 //!
-//! Resolvers answer with lists of these, best first. Several know the same file under different
-//! spellings, so lists are joined by the index form of their URLs, and what one of them lacks is
-//! filled in from the other.
+//! Resolvers return lists of locations, best first. Several resolvers know the same file under
+//! different spellings. So [`distinct`] joins locations by the canonical form of their URLs, and
+//! fills in missing facts.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use url::Url;
 use crate::identifier::Identifier;
 use crate::resolver::{ResolverId, spec};
 
-/// What a location promises. Bytes decide in the end.
+/// The promised kind of content at a location. The received bytes decide in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LocationOffer {
@@ -27,11 +27,11 @@ pub enum LocationOffer {
     Landing,
     /// An archive with the file in it.
     Archive,
-    /// Nothing in particular.
+    /// No particular kind.
     Unknown,
 }
 
-/// A checksum as the source of a location states it.
+/// A checksum that the source of a location declares.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LocationChecksum {
@@ -42,14 +42,14 @@ pub enum LocationChecksum {
 }
 
 impl LocationChecksum {
-    /// Reads an MD5 in hex; `None` for anything else.
+    /// Reads an MD5 in hex. Returns `None` for any other text.
     #[must_use]
     pub fn md5(hex: &str) -> Option<Self> {
         (hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
             .then(|| Self::Md5(hex.to_ascii_lowercase()))
     }
 
-    /// Reads a SHA-256 in hex; `None` for anything else.
+    /// Reads a SHA-256 in hex. Returns `None` for any other text.
     #[must_use]
     pub fn sha256(hex: &str) -> Option<Self> {
         (hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -57,34 +57,34 @@ impl LocationChecksum {
     }
 }
 
-/// A candidate location: a URL at which a file of the work may be.
+/// A URL at which a file of the work may be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CandidateLocation {
-    /// Where.
+    /// The URL of the location.
     pub url: Url,
-    /// What it promises.
+    /// The promised kind of content.
     pub offers: LocationOffer,
-    /// The resolver that named it.
+    /// The [`ResolverId`] of the resolver that found the location.
     pub resolver: ResolverId,
-    /// The licence, as stated.
+    /// The licence, as the source declares it.
     pub licence: Option<String>,
-    /// Which version of the work, as stated: `publishedVersion`, `acceptedVersion`,
+    /// The version of the work, as the source declares it: `publishedVersion`, `acceptedVersion`,
     /// `submittedVersion`.
     pub version: Option<String>,
-    /// A checksum to hold the file against.
+    /// The [`LocationChecksum`] that the file must have.
     pub checksum: Option<LocationChecksum>,
-    /// Its size in bytes, as stated.
+    /// The size in bytes, as the source declares it.
     pub size: Option<u64>,
-    /// The page that led here; publishers want to see it.
+    /// The page with the link to this location, which publishers expect as the referrer.
     pub referer: Option<Url>,
-    /// The page says only in passing that this is the work's file: it is kept only if the file
-    /// itself says so.
+    /// The page mentions the file only in passing: the file is kept only with
+    /// [`Evidence`](crate::evidence::Evidence) that it belongs to the work.
     #[serde(default)]
     pub needs_evidence: bool,
 }
 
 impl CandidateLocation {
-    /// Names a location of which nothing else is known.
+    /// Creates a [`CandidateLocation`] with no further facts.
     #[must_use]
     pub const fn new(url: Url, offers: LocationOffer, resolver: ResolverId) -> Self {
         Self {
@@ -100,46 +100,47 @@ impl CandidateLocation {
         }
     }
 
-    /// Adds the licence, where it is stated.
+    /// Adds the licence, if declared.
     #[must_use]
     pub fn licence(mut self, licence: Option<String>) -> Self {
         self.licence = licence;
         self
     }
 
-    /// Adds the version, where it is stated.
+    /// Adds the version, if declared.
     #[must_use]
     pub fn version(mut self, version: Option<String>) -> Self {
         self.version = version;
         self
     }
 
-    /// Adds the page that led here.
+    /// Adds the page with the link to this location.
     #[must_use]
     pub fn referer(mut self, page: Url) -> Self {
         self.referer = Some(page);
         self
     }
 
-    /// Says that the file itself has to say that it is the work's.
+    /// Sets whether the file must contain [`Evidence`](crate::evidence::Evidence) that it belongs
+    /// to the work.
     #[must_use]
     pub const fn needing_evidence(mut self, needs: bool) -> Self {
         self.needs_evidence = needs;
         self
     }
 
-    /// Tells whether this is the work's file by the word of its resolver alone. Of a resolver that
-    /// is no longer known the same holds as of a service.
+    /// Tells whether the word of the resolver suffices that this is the work's file. Retired
+    /// resolvers count as trusted services.
     #[must_use]
     pub fn is_vouched_for(&self) -> bool {
         !self.needs_evidence && spec(self.resolver).is_none_or(|spec| spec.vouches)
     }
 
-    /// Brings known forms into the one that robots should use.
+    /// Returns the location with a URL that suits robots.
     ///
-    /// Any page of an arXiv work becomes its PDF on the host that arXiv keeps for robots; `http`
-    /// becomes `https` where the publisher is known to serve it; article pages of PMC are pages,
-    /// never the file that they may promise.
+    /// - Any page of an arXiv work becomes its PDF on arXiv's host for robots.
+    /// - `http` becomes `https` for the publishers in [`SERVE_HTTPS`].
+    /// - Article pages of PMC offer a page only, whatever they promise.
     #[must_use]
     pub fn rewritten(mut self, arxiv: &Url) -> Self {
         match Identifier::parse(self.url.as_str()) {
@@ -151,11 +152,10 @@ impl CandidateLocation {
             {
                 self.url = joined(arxiv, &format!("pdf/{id}"));
                 self.offers = LocationOffer::Pdf;
-                // The scheme is as configured: a mirror may have no https.
+                // Keep the configured scheme: a mirror may lack `https`.
                 return self;
             }
-            // They answer with a page that wants work proved; the `pmc` resolver knows where the
-            // file is.
+            // These pages demand proof of work; the `pmc` resolver knows the location of the file.
             Ok(Identifier::Pmcid(_)) if host_is(&self.url, "ncbi.nlm.nih.gov") => {
                 self.offers = LocationOffer::Landing;
             }
@@ -164,13 +164,14 @@ impl CandidateLocation {
         if self.url.scheme() == "http"
             && SERVE_HTTPS.iter().any(|suffix| host_is(&self.url, suffix))
         {
-            // Cannot fail between these two schemes; if it did, the URL would stay as it is.
+            // The call cannot fail between these two schemes. If it failed, the URL would not
+            // change.
             let _ = self.url.set_scheme("https");
         }
         self
     }
 
-    /// Takes over what the other states about the same location.
+    /// Fills in missing facts from another mention of the same location.
     pub(crate) fn complete(&mut self, other: Self) {
         if matches!(self.offers, LocationOffer::Unknown | LocationOffer::Landing)
             && !matches!(other.offers, LocationOffer::Unknown)
@@ -186,7 +187,7 @@ impl CandidateLocation {
     }
 }
 
-/// Publishers and services that are known to serve `https` wherever they still print `http`.
+/// Publishers and services that serve `https` even though they still print `http`.
 const SERVE_HTTPS: [&str; 26] = [
     "aclanthology.org",
     "acs.org",
@@ -216,7 +217,7 @@ const SERVE_HTTPS: [&str; 26] = [
     "wiley.com",
 ];
 
-/// Publishers that usually answer robots with a bot challenge, so that copies elsewhere are tried
+/// Publishers that usually respond to robots with a bot challenge. Copies elsewhere are tried
 /// first.
 const CHALLENGES_ROBOTS: [&str; 12] = [
     "academic.oup.com",
@@ -233,13 +234,14 @@ const CHALLENGES_ROBOTS: [&str; 12] = [
     "wiley.com",
 ];
 
-/// Returns whether the host usually answers robots with a bot challenge.
+/// Tells whether the host usually responds to robots with a bot challenge, see
+/// [`CHALLENGES_ROBOTS`].
 #[must_use]
 pub fn challenges_robots(url: &Url) -> bool {
     CHALLENGES_ROBOTS.iter().any(|suffix| host_is(url, suffix))
 }
 
-/// Tells whether a URL is at a host or below it.
+/// Tells whether the host of a URL is a domain or one of its subdomains.
 pub(crate) fn host_is(url: &Url, suffix: &str) -> bool {
     url.host_str().is_some_and(|host| {
         host.strip_suffix(suffix)
@@ -247,8 +249,7 @@ pub(crate) fn host_is(url: &Url, suffix: &str) -> bool {
     })
 }
 
-/// Reads a link out of the answer of a service; `None` unless it is an `http` or `https` one
-/// without user name.
+/// Reads a link from the response of a service. Returns `None` unless [`is_link`] accepts the URL.
 #[must_use]
 pub fn link(text: &str) -> Option<Url> {
     let text = text.trim();
@@ -261,7 +262,7 @@ pub fn link(text: &str) -> Option<Url> {
     is_link(&url).then_some(url)
 }
 
-/// Returns whether a URL is one that is fetched: `http` or `https`, with a host, without user name.
+/// Tells whether a URL may be fetched: `http` or `https`, with a host, without user name.
 pub(crate) fn is_link(url: &Url) -> bool {
     matches!(url.scheme(), "http" | "https")
         && url.has_host()
@@ -269,17 +270,17 @@ pub(crate) fn is_link(url: &Url) -> bool {
         && url.password().is_none()
 }
 
-/// Appends a path, already encoded, to a base that may or may not end with a slash.
+/// Appends an encoded path to a base URL with or without a final slash.
 pub(crate) fn joined(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
     url
 }
 
-/// Orders locations by what they promise: files, then texts, then what may be anything, then pages;
-/// among those that promise the same, hosts that challenge robots come last.
+/// Orders locations by their [`LocationOffer`]: files, then texts, then unknown content, then
+/// pages. Among equals, hosts that challenge robots come last.
 ///
-/// Locations that are equal in this stay in the order given. Each is kept once, as by [`distinct`].
+/// Otherwise the given order is kept. Each location is returned once, as by [`distinct`].
 #[must_use]
 pub fn best_first(
     locations: impl IntoIterator<Item = CandidateLocation>,
@@ -296,7 +297,7 @@ pub fn best_first(
     ordered
 }
 
-/// Drops later mentions of a location, after taking over what they know. The order stays.
+/// Drops repeated locations, after copying their facts to the first mention. The order is kept.
 #[must_use]
 pub fn distinct(locations: impl IntoIterator<Item = CandidateLocation>) -> Vec<CandidateLocation> {
     let mut positions: HashMap<Url, usize> = HashMap::new();

@@ -1,5 +1,4 @@
-//! What became of every work, in the words that `manifest.jsonl` has: JSON objects of the kinds
-//! that `record_type` names.
+//! The records of `manifest.jsonl`: JSON objects of the kinds that `record_type` names.
 
 use std::sync::Arc;
 
@@ -22,24 +21,24 @@ use crate::reason::Reason;
 use crate::resolver::ResolverId;
 use crate::work::Work;
 
-/// The version of the records.
+/// The version of the record format.
 const SCHEMA_VERSION: u32 = 6;
 
-/// Words the records of a run.
+/// Formats the records of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Records {
     pub(crate) run_id: Arc<str>,
     pub(crate) dry_run: bool,
 }
 
-/// How a URL is shown and known: worked out once, since every record of a fetch needs it.
+/// The printable and canonical forms of a URL, computed once for all records of a fetch.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     /// The URL without secrets.
     pub(crate) shown: String,
-    /// Its index form, without secrets.
+    /// The canonical form, without secrets.
     pub(crate) canonical: String,
-    /// What it is known by.
+    /// The [`Fingerprint`] of the canonical form.
     pub(crate) fingerprint: Fingerprint,
 }
 
@@ -54,7 +53,7 @@ impl Address {
     }
 }
 
-/// One attempt, as it is recorded.
+/// An attempt to find or fetch a file, as input of [`Records::attempt`].
 pub(crate) struct RecordedAttempt<'a> {
     pub(crate) work_id: &'a str,
     pub(crate) resolver: ResolverId,
@@ -67,8 +66,8 @@ pub(crate) struct RecordedAttempt<'a> {
     pub(crate) found: Option<usize>,
 }
 
-/// An attempt in the words of the file. The names stand in the order of the alphabet, here and
-/// there.
+/// An attempt in the format of the file. The fields are in alphabetical order, here and in the
+/// file.
 #[derive(Serialize)]
 struct AttemptRecord<'a> {
     canonical_url: Option<&'a str>,
@@ -94,7 +93,7 @@ struct Metadata {
     locations: Option<usize>,
 }
 
-/// What a work came to, as it is recorded.
+/// The result of a work, as input of [`Records::manifest`].
 #[derive(Clone, Copy)]
 pub(crate) struct WorkAccount<'a> {
     pub(crate) item: i64,
@@ -103,26 +102,26 @@ pub(crate) struct WorkAccount<'a> {
     pub(crate) classification: &'a str,
     pub(crate) reason: Option<Reason>,
     pub(crate) detail: Option<&'a str>,
-    /// The status that the reason is about.
+    /// The HTTP status that led to the reason.
     pub(crate) http_status: Option<u16>,
     pub(crate) file: Option<FileAccount<'a>>,
 }
 
-/// A file, as it is recorded.
+/// A file, as its record describes it.
 #[derive(Clone, Copy)]
 pub(crate) struct FileAccount<'a> {
     pub(crate) location: &'a CandidateLocation,
     pub(crate) address: &'a Address,
-    /// Below the out directory.
+    /// The path below the output directory.
     pub(crate) path: &'a str,
     pub(crate) sha256: &'a str,
-    /// What the file itself says for being the right one.
+    /// The part of the file that identifies it as the work's.
     pub(crate) evidence: Evidence,
-    /// The answer it came with and its length; none for the file of another work.
+    /// The head of the response and the length of its body; absent for the file of another work.
     pub(crate) fetched: Option<(&'a ResponseHead, u64)>,
 }
 
-/// What a work came to, in the words of the file.
+/// The result of a work in the format of the file.
 #[derive(Serialize)]
 struct ManifestRecord<'a> {
     canonical_url: Option<&'a str>,
@@ -157,7 +156,7 @@ struct ManifestRecord<'a> {
 }
 
 impl Records {
-    /// Words an attempt.
+    /// Formats a [`RecordedAttempt`] as a row.
     pub(crate) fn attempt(&self, attempt: &RecordedAttempt<'_>, at: Timestamp) -> AttemptRow {
         let shown = attempt.address.map(|address| address.shown.as_str());
         let record = AttemptRecord {
@@ -193,13 +192,13 @@ impl Records {
         }
     }
 
-    /// Words what a work came to: a file, or why there is none.
+    /// Formats a [`WorkAccount`]: the file of a work, or the reason for its absence.
     pub(crate) fn manifest(&self, account: &WorkAccount<'_>, at: Timestamp) -> ManifestRow {
         let file = account.file.as_ref();
         let fetched = file.and_then(|file| file.fetched);
         let header = |name| fetched.and_then(|(head, _)| header(head, name));
         let shown = file.map(|file| file.address.shown.as_str());
-        // After redirects it is another one than was asked for.
+        // After redirects the final URL differs from the requested URL.
         let answered = fetched
             .filter(|(head, _)| file.is_some_and(|file| head.url != file.location.url))
             .map(|(head, _)| redact(&head.url));
@@ -239,7 +238,7 @@ impl Records {
             version: file.and_then(|file| file.location.version.as_deref()),
             work_id: account.work_id,
         };
-        // The file of another work is listed, and belongs to that one.
+        // The file of another work is listed here, but counted only for that work.
         let own = file.filter(|file| file.fetched.is_some());
         ManifestRow {
             at,
@@ -260,7 +259,7 @@ impl Records {
 }
 
 fn line(record: &impl Serialize) -> Arc<str> {
-    // Texts and numbers: nothing in a record fails to be written.
+    // The record consists of texts and numbers, so its serialisation cannot fail.
     escape_controls(serde_json::to_string(record).unwrap_or_default()).into()
 }
 

@@ -1,8 +1,8 @@
-//! What a file is called on disk: `{year}__{title}__{work id}`, safe on every file system.
+//! The names of files on disk: `{year}__{title}__{work id}`, valid on every file system.
 //!
-//! Names are made of lower-case ASCII letters, digits, `-` and `_` alone: no separators, no dots,
-//! nothing that a shell or Windows takes for something else. Titles in other scripts leave little
-//! behind; the work id keeps such names apart.
+//! Names consist of lower-case ASCII letters, digits, `-` and `_`. They contain no separators and
+//! no dots, and nothing that is special to a shell or Windows. Titles in other scripts leave few
+//! characters; the work id distinguishes such names.
 
 use docstokg_hub::redact;
 
@@ -10,18 +10,18 @@ use crate::digest::Fingerprint;
 use crate::identifier::Identifier;
 use crate::work::Work;
 
-/// Longest part made of the title, in characters.
+/// Maximum length of the title part, in characters.
 const TITLE_CHARS: usize = 80;
 
-/// Longest stem, in bytes. Leaves room for an extension and for the suffix of an unfinished file
-/// under the usual 255.
+/// Maximum length of the stem, in bytes. An extension and the suffix of an unfinished file fit
+/// below the usual limit of 255.
 const STEM_BYTES: usize = 200;
 
-/// Longest part made of the work id. A longer one is cut and told apart by a fingerprint.
+/// Maximum length of the work id part, in characters. A longer id is cut and gets a fingerprint.
 const ID_CHARS: usize = 80;
 
-/// Returns the stem of the file of a work, without extension: at most 200 bytes, never empty, never
-/// a reserved name.
+/// Returns the stem of the file of a [`Work`], without extension. The stem has at most 200 bytes,
+/// and is neither empty nor a reserved name.
 #[must_use]
 pub fn file_stem(work: &Work) -> String {
     let year = work
@@ -37,23 +37,23 @@ pub fn file_stem(work: &Work) -> String {
         .or_else(|| last_part(work))
         .unwrap_or_else(|| "untitled".to_owned());
     let mut stem = format!("{year}__{title}__{}", id_part(work));
-    // All parts are ASCII, so every byte is a place to cut; the bounds above keep it from
-    // happening.
+    // All parts are ASCII, so every byte is a character boundary. The limits above keep the stem
+    // short enough anyway.
     stem.truncate(STEM_BYTES);
     stem
 }
 
-/// Returns the last part of the URL that a work is known by, without its ending: what a browser
-/// would call the file.
+/// Returns the last segment of the URL that names a work, without its file extension, as a browser
+/// would name the file.
 fn last_part(work: &Work) -> Option<String> {
     let Identifier::Url(url) = work.supplied() else {
         return None;
     };
-    // As it may be shown: a path may carry a credential.
+    // The redacted form, because a path may contain a credential.
     let url = url::Url::parse(&redact(url)).ok()?;
     let part = url.path_segments()?.rfind(|part| !part.is_empty())?;
     let part = percent_encoding::percent_decode_str(part).decode_utf8_lossy();
-    // An ending has letters: `journal.pone.0000308` has none.
+    // A file extension contains letters: `journal.pone.0000308` has no extension.
     let is_ending =
         |ending: &str| ending.len() <= 5 && ending.bytes().any(|byte| byte.is_ascii_alphabetic());
     let part = part
@@ -63,8 +63,8 @@ fn last_part(work: &Work) -> Option<String> {
     Some(slug(part, TITLE_CHARS)).filter(|part| !part.is_empty())
 }
 
-/// Returns what names the work. A URL may carry a key: what is shown of it is what may be, and its
-/// fingerprint tells it apart.
+/// Returns the part of the name that identifies the work. A URL may contain a key, so the part is
+/// its redacted form with a [`Fingerprint`].
 fn id_part(work: &Work) -> String {
     match work.supplied() {
         Identifier::Url(url) => format!(
@@ -76,15 +76,15 @@ fn id_part(work: &Work) -> String {
     }
 }
 
-/// Returns a work id as part of a file name. Ids that differ give parts that differ.
+/// Returns a work id as part of a file name. Different ids result in different parts.
 ///
-/// Where the slug does not say everything (other characters, other case, too long), a fingerprint
-/// of the id follows.
+/// If the slug loses information (other characters, other case, too long), a fingerprint of the id
+/// follows.
 #[must_use]
 pub fn id_slug(work_id: &str) -> String {
     let slug = slug(work_id, ID_CHARS);
-    // Identifiers of the usual kinds lose only `:`, `/` and `.`, but two that differ in nothing
-    // else would meet.
+    // Usual identifiers lose only `:`, `/` and `.`. Two ids that differ in nothing else would have
+    // the same slug.
     let lossless = work_id
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b':')
@@ -96,7 +96,8 @@ pub fn id_slug(work_id: &str) -> String {
     }
 }
 
-/// Keeps ASCII letters and digits in lower case; every run of anything else becomes one hyphen.
+/// Returns the ASCII letters and digits in lower case, with one hyphen for every run of other
+/// characters.
 fn slug(text: &str, limit: usize) -> String {
     let mut slug = String::new();
     for c in text.chars().flat_map(plain) {
@@ -113,7 +114,7 @@ fn slug(text: &str, limit: usize) -> String {
     slug
 }
 
-/// Spells the common accented letters without accents.
+/// Replaces the common accented letters by letters without accents.
 fn plain(c: char) -> impl Iterator<Item = char> {
     let spelt = match c {
         'à' | 'á' | 'â' | 'ã' | 'å' | 'ā' | 'ă' | 'ą' | 'À' | 'Á' | 'Â' | 'Ã' | 'Å' => {

@@ -1,15 +1,13 @@
-//! Tells whether a PDF is whole: all of it arrived, and nothing of it was lost on the way.
+//! The check whether a PDF is complete and undamaged.
 //!
-//! A file that was cut lacks its end, and with it the table of its objects; a file with a hole has
-//! objects that the table does not find, or zeros in them. So the end mark, the table, every
-//! object's beginning, the tree of pages and runs of zeros are looked at. Readers repair files
-//! whose table is wrong, and publishers serve such files: they are whole here, too, if every object
-//! is found by reading the file. What the pages show is not looked at.
+//! A cut file lacks its end, and with it the table of its objects. A file with a hole has objects
+//! that the table does not find, or zeros in them. So the end mark, the table, the beginning of
+//! every object, the page tree and runs of zeros are checked. A file with a wrong table is complete
+//! if a scan finds every object: readers repair such files. The content of pages is not checked.
 //!
-//! Whatever a file says, it is read three times at most: for its objects, for zeros, and its streams.
-//! What is read besides, what is unpacked and what is kept is bounded by constants of the parts:
-//! tables by those of `cross_reference`, objects by those of `objects` and `source`, streams by those
-//! of `source`. What would cost more is taken as whole.
+//! A file is read at most three times: for its objects, its zeros and its streams. Constants of
+//! `cross_reference`, `objects` and `source` bound all further costs. Parts that would cost more
+//! count as complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,32 +28,33 @@ use source::PdfSource;
 use syntax::ValueReader;
 pub(crate) use syntax::is_regular;
 
-/// How far into a file its header may stand.
+/// The number of bytes at the beginning of a file in which its header may be.
 const HEADER_WINDOW_BYTES: u64 = 1 << 10;
-/// How far before the end the end mark and the place of the table stand.
+/// The number of bytes at the end of a file that contain the end mark and the position of the
+/// table.
 const TAIL_BYTES: u64 = 2 << 10;
-/// What a PDF ends with.
+/// The end mark of a PDF.
 const END_MARK: &[u8] = b"%%EOF";
-/// The most objects of a file without a table among which its catalogue is looked for.
+/// Maximum number of objects that are searched for the catalogue of a file without a table.
 const MAX_CATALOGUE_PLACES: usize = 100_000;
 
-/// What is wrong with a PDF.
+/// The damage of a PDF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PdfDamage {
-    /// Its end is missing.
+    /// The end of the file is missing.
     EndMissing,
-    /// Objects that it says it has are beyond its end.
+    /// The table has objects beyond the end of the file.
     ObjectsBeyondEnd,
-    /// Its pages cannot be found.
+    /// The pages of the file cannot be found.
     PagesMissing,
-    /// It has zeros where none belong.
+    /// The file has zeros in place of its content.
     Zeros,
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable,
 }
 
 impl PdfDamage {
-    /// Returns the reason that is recorded.
+    /// Returns the [`Reason`] under which the damage is recorded.
     pub(crate) const fn reason(self) -> Reason {
         match self {
             Self::EndMissing | Self::ObjectsBeyondEnd => Reason::PdfEofMissing,
@@ -63,7 +62,7 @@ impl PdfDamage {
         }
     }
 
-    /// Says what is wrong, for people.
+    /// Describes the damage for people.
     pub(crate) const fn sentence(self) -> &'static str {
         match self {
             Self::EndMissing => "its end is missing",
@@ -75,7 +74,7 @@ impl PdfDamage {
     }
 }
 
-/// Looks for damage in a PDF.
+/// Looks for [`PdfDamage`] in a PDF.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -135,11 +134,11 @@ fn inspect(source: &mut PdfSource) -> io::Result<Option<PdfDamage>> {
     Ok(is_holed.then_some(PdfDamage::Zeros))
 }
 
-/// How a file ends.
+/// The end of a file.
 struct PdfEnding {
-    /// Where its end mark stands.
+    /// The position of the end mark.
     mark: u64,
-    /// Where it says that its table is.
+    /// The declared position of the table.
     table: Option<u64>,
 }
 
@@ -150,7 +149,7 @@ impl PdfEnding {
         let Some(mark) = rfind(&tail, END_MARK) else {
             return Ok(None);
         };
-        // Whatever stands behind the last mark begins a later part of the file, which was cut.
+        // Content after the last end mark begins a later part of the file, which was cut.
         let mut behind = tail[mark + END_MARK.len()..].iter();
         if behind.any(|byte| !byte.is_ascii_whitespace() && *byte != 0) {
             return Ok(None);
@@ -165,8 +164,7 @@ impl PdfEnding {
     }
 }
 
-/// Tells whether a file that is made for reading while it loads states a greater length than it
-/// has.
+/// Tells whether a linearised file declares a greater length than it has.
 fn is_longer_by_itself(head: &[u8], length: u64) -> bool {
     let Some(at) = find(head, b"/Linearized") else {
         return false;
@@ -176,11 +174,11 @@ fn is_longer_by_itself(head: &[u8], length: u64) -> bool {
         let value = ValueReader::new(&head[begin.saturating_sub(1)..]).value(0)?;
         value.as_dictionary()?.number(b"L")
     });
-    // Some servers take the last line's end off.
+    // Some servers remove the end of the last line.
     dictionary.is_some_and(|stated| stated > length + 64)
 }
 
-/// Finds the objects of a file whose table is wrong by reading the whole file.
+/// Finds the objects of a file with a wrong table by a scan of the whole file.
 fn repaired(
     source: &mut PdfSource,
     found: Option<(Objects, Vec<u32>)>,
@@ -204,7 +202,7 @@ fn repaired(
     };
     let shift = objects.shift;
     for number in misplaced {
-        // Programs count objects as used that they never wrote.
+        // Some programs count objects as used that they never wrote.
         let place = objects.table.places.remove(&number);
         match (place, scanned.get(&number)) {
             (_, Some(at)) => {
@@ -225,7 +223,7 @@ fn repaired(
     Ok(Ok(objects))
 }
 
-/// Finds the catalogue of a file without a table that can be read.
+/// Finds the catalogue of a file whose table cannot be read.
 fn root_by_reading(
     source: &mut PdfSource,
     scanned: &BTreeMap<u32, u64>,
@@ -248,7 +246,7 @@ fn root_by_reading(
     Ok(root)
 }
 
-/// Tells whether the tables of a PDF can be kept, row by row, at a bounded cost.
+/// Tells whether the tables of a PDF can be kept in memory, row by row, at a bounded cost.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -270,8 +268,8 @@ pub(crate) fn has_bounded_tables(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Returns what to add to the places in tables: some count from the header, most from the beginning
-/// of the file.
+/// Returns the offsets to add to positions in tables: some programs count from the header, most
+/// from the beginning of the file.
 fn shifts(source: &mut PdfSource) -> io::Result<BTreeSet<u64>> {
     let head = source.window(0, HEADER_WINDOW_BYTES)?;
     Ok(BTreeSet::from([
@@ -280,8 +278,8 @@ fn shifts(source: &mut PdfSource) -> io::Result<BTreeSet<u64>> {
     ]))
 }
 
-/// Tells whether the objects of a stream of them, whose index ends at `first`, are apart from each
-/// other: whoever reads them reads each byte once.
+/// Tells whether the objects of an object stream, whose index ends at `first`, do not overlap, so
+/// that a reader reads each byte once.
 pub(crate) fn are_packed_apart(content: &[u8], first: usize) -> bool {
     packed_objects(content, first).is_some()
 }

@@ -1,8 +1,8 @@
-//! Why a work has no file, or an attempt gave nothing: one type, one spelling.
+//! The reasons why a work has no file, or an attempt failed: one type, one spelling.
 //!
-//! The words are those of manifests, summaries, JSON and documents. Runs of earlier versions wrote
-//! some of them differently; [`Reason::read`] knows those spellings, so that their queues and
-//! manifests can be taken up.
+//! Manifests, summaries, JSON and documents use the same words. Earlier versions spelt some of them
+//! differently. [`Reason::read`] knows those spellings, so that their queues and manifests can be
+//! continued.
 
 mod failure;
 
@@ -13,37 +13,37 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(crate) use failure::decisive;
 pub use failure::{AttemptStage, ReasonedFailure, WaitCause, sentence};
 
-/// Why something gave nothing.
+/// The reason of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Reason {
     /// No source knows an open copy.
     NotFound,
-    /// The server answered with a status that says no.
+    /// The server responded with a status of refusal or failure.
     HttpStatus,
-    /// The connection failed: no such host, refused, reset, TLS.
+    /// The connection failed: unknown host, refused, reset, or TLS.
     RequestException,
-    /// It took too long.
+    /// The request exceeded its time limit.
     Timeout,
     /// The machine has no network.
     Offline,
-    /// The site keeps automated clients out.
+    /// The site refuses automated clients.
     BotChallenge,
-    /// The site wants a browser to wait or to prove work first.
+    /// The site makes a browser wait, or demands proof of work.
     Interstitial,
-    /// robots.txt forbids it.
+    /// robots.txt forbids the request.
     RobotsDisallowed,
     /// robots.txt cannot be read for now.
     RobotsUnreachable,
-    /// There is a page and no file.
+    /// The response is a page without a file.
     HtmlOnly,
     /// The file is another work's.
     WrongWork,
-    /// The PDF is too small to be one.
+    /// The PDF is too small to be an article.
     PdfTooSmall,
-    /// Nothing was sent.
+    /// The response has no content.
     EmptyBody,
-    /// Less or more was sent than was promised.
+    /// The body is shorter or longer than declared.
     LengthMismatch,
     /// A page is appended to the PDF.
     HtmlTailDetected,
@@ -51,45 +51,45 @@ pub enum Reason {
     PdfEofMissing,
     /// Data of the PDF are missing or overwritten.
     PdfDamaged,
-    /// What came instead of the PDF is nothing that is known.
+    /// The bytes in place of the PDF are of an unknown kind.
     PdfSniffUnknown,
-    /// The file has another checksum than was stated.
+    /// The checksum of the file is not the declared one.
     ChecksumMismatch,
-    /// The file is larger than is allowed.
+    /// The file is larger than the configured limit.
     PayloadTooLarge,
-    /// The file is of a kind that is not wanted.
+    /// The file is of an unwanted kind.
     DomainDisallowedMime,
-    /// A directory lies where the file has to be written.
+    /// A directory exists at the path of the file.
     PathBlocked,
-    /// The host asked for fewer requests.
+    /// The host limits the rate of requests.
     RateLimited,
     /// The host is paused after failures.
     BreakerOpen,
     /// The host is still preparing the file.
     Preparing,
-    /// A service answered with something that is not its JSON.
+    /// The response of a service is not the expected JSON.
     JsonError,
-    /// A service answered with something that is not its XML.
+    /// The response of a service is not the expected XML.
     XmlError,
-    /// A service cannot be asked as things are configured.
+    /// A service cannot be queried with the current configuration.
     ResolverUnavailable,
-    /// A service that might know where the file is failed, and no other knew.
+    /// A service that might know the file failed, and no other service knew the file.
     LookupFailed,
-    /// The attempts for one work are used up.
+    /// The maximum number of attempts for one work is reached.
     MaxAttemptsReached,
-    /// The time for one work is over.
+    /// The time limit for one work is reached.
     Deadline,
     /// Another work has the file of this URL.
     DuplicateUrlGlobal,
-    /// The input has to be given again: its URL carries a credential.
+    /// The input must be given again, because its URL contains a credential.
     InputNeeded,
-    /// Nothing was to be requested.
+    /// The run was a dry run, which requests nothing.
     DryRun,
-    /// Files were to be listed only.
+    /// The run only listed files.
     ListOnly,
 }
 
-/// Every reason, with its word, the words of earlier versions and what it means for a person.
+/// Every [`Reason`] with its word, the words of earlier versions, and its meaning for a person.
 const REASON_WORDS: [(Reason, &str, &[&str], &str); 35] = [
     (
         Reason::NotFound,
@@ -280,14 +280,14 @@ const REASON_WORDS: [(Reason, &str, &[&str], &str); 35] = [
 
 impl Reason {
     fn entry(self) -> &'static (Self, &'static str, &'static [&'static str], &'static str) {
-        // The table has every reason; a test sees to that.
+        // A test ensures that the table has every reason.
         REASON_WORDS
             .iter()
             .find(|(reason, ..)| *reason == self)
             .unwrap_or(&REASON_WORDS[0])
     }
 
-    /// Returns every reason, in the order of the documents.
+    /// Returns every reason, in the order of the documentation.
     pub fn all() -> impl Iterator<Item = Self> {
         REASON_WORDS.iter().map(|(reason, ..)| *reason)
     }
@@ -298,19 +298,19 @@ impl Reason {
         self.entry().1
     }
 
-    /// Returns the words that earlier versions wrote for it.
+    /// Returns the words that earlier versions wrote for this reason.
     #[must_use]
     pub fn earlier_words(self) -> &'static [&'static str] {
         self.entry().2
     }
 
-    /// Returns what it means, for a person.
+    /// Returns the meaning of the reason for a person.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         self.entry().3
     }
 
-    /// Reads the word, in its present spelling or that of an earlier version.
+    /// Reads the word of a reason, in its present spelling or that of an earlier version.
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
         REASON_WORDS

@@ -1,4 +1,4 @@
-//! Requests of resolvers that brought nothing usable.
+//! Failures of the requests of resolvers.
 
 use std::io;
 
@@ -9,27 +9,27 @@ use http::StatusCode;
 
 use crate::reason::{AttemptStage, Reason, ReasonedFailure, WaitCause};
 
-/// What a user can do about a robots.txt that cannot be read, and never will be.
+/// The advice for a robots.txt that cannot be read and never will be.
 const ROBOTS_OVERRIDE: &str = "--ignore-robots requests it all the same";
 
-/// Sends the requests of resolvers.
+/// A [`RequestSender`] for the requests of resolvers.
 pub type LookupSender<'a> = dyn RequestSender<Failure = RequestFailure> + 'a;
 
-/// A request that brought nothing usable, and what a caller can do about that.
+/// A request without a usable response, and the action left to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestFailure {
-    /// The class.
+    /// The [`Reason`] as the class of the failure.
     pub reason: Reason,
-    /// What happened, without keys and addresses of ours.
+    /// The details, without our keys and addresses.
     pub detail: String,
-    /// The status, if there was a response.
+    /// The HTTP status, if there was a response.
     pub http_status: Option<u16>,
-    /// What a caller can do about it.
+    /// The action left to the caller.
     pub disposition: Disposition,
 }
 
 impl RequestFailure {
-    /// Describes a failure that another try does not change.
+    /// Describes a failure that another try would not change.
     #[must_use]
     pub fn new(reason: Reason, detail: impl Into<String>, http_status: Option<u16>) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl RequestFailure {
         }
     }
 
-    /// Describes a response whose status says no.
+    /// Describes a response whose status is a refusal or a failure.
     pub(crate) fn of_status(status: StatusCode, detail: String, disposition: Disposition) -> Self {
         let reason = match status {
             StatusCode::TOO_MANY_REQUESTS => Reason::RateLimited,
@@ -52,7 +52,7 @@ impl RequestFailure {
         }
     }
 
-    /// Describes a request without a response.
+    /// Describes a request without a response, from its [`FetchError`].
     pub(crate) fn of_error(error: &FetchError, disposition: Disposition) -> Self {
         let detail = match (&error.kind, &disposition) {
             (ErrorKind::RobotsUnread { .. }, Disposition::GiveUp) => {
@@ -76,7 +76,7 @@ impl RequestFailure {
         }
     }
 
-    /// Describes it as what a work met.
+    /// Converts the failure into a [`ReasonedFailure`] of a work.
     pub(crate) fn at(&self, stage: AttemptStage) -> ReasonedFailure {
         let cause = match &self.disposition {
             Disposition::Retry(later) => Some(WaitCause::new(later)),
@@ -85,7 +85,7 @@ impl RequestFailure {
         ReasonedFailure::new(stage, self.reason, &self.detail, self.http_status).held_back_by(cause)
     }
 
-    /// Tells whether a request was sent: what was held back is not an attempt.
+    /// Tells whether a request was sent. A refused or deferred request is not an attempt.
     pub(crate) fn was_requested(&self) -> bool {
         let is_held_back = match &self.disposition {
             Disposition::Retry(later) if later.stated_by == StatedBy::ThisMachine => true,

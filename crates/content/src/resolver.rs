@@ -1,12 +1,13 @@
-//! The sources that know where the files of works are.
+//! The sources that know the locations of works' files.
 //!
-//! A [`Resolver`] is a value without I/O: [`Resolver::begin`] returns the first step of a look-up of
-//! works, and each response gives the next, until every work has its [`LookupOutcome`]: candidate
-//! locations of its file, and what else was learned, so that the next resolver can be asked by an
-//! identifier that the user never wrote. A service that does not respond is an outcome too, with a
-//! reason and, where the service stated one, the time until which it takes no requests. A resolver
-//! is one file with a [`ResolverSpec`]; [`order()`](order::order) plans which are asked, in which
-//! order and why.
+//! A [`Resolver`] is a value without I/O. [`Resolver::begin`] returns the first step of a look-up,
+//! and each response gives the next step, until every work has its [`LookupOutcome`]. An outcome
+//! contains candidate locations and learned metadata, so that the next resolver can be queried by
+//! an identifier that the user never wrote.
+//!
+//! A service that does not respond also results in an outcome. It has a reason, and the declared
+//! time of the next try, if any. A resolver is one file with a [`ResolverSpec`].
+//! [`order()`](order::order) plans the queries with their order and reasons.
 
 use docstokg_lookup::driver::{look_up_batch, unreadable};
 
@@ -67,7 +68,7 @@ pub use spec::{
     Applicability, EarlyPosition, IdentifierNeed, ResolverCost, ResolverSpec, WorkMention,
 };
 
-/// All resolvers: a new one is its file, its `mod` line and a line here.
+/// All resolvers. A new resolver is its file, its `mod` line and a line here.
 static ALL_RESOLVERS: &[&ResolverSpec] = &[
     &arxiv::SPEC,
     &crossref::SPEC,
@@ -84,13 +85,14 @@ static ALL_RESOLVERS: &[&ResolverSpec] = &[
     &zenodo::SPEC,
 ];
 
-/// What a look-up needs next, with a result of any type.
+/// The next step of a look-up, with a result of any type.
 pub(crate) type Step<'a, T> = docstokg_lookup::step::LookupStep<'a, T, RequestFailure>;
 
-/// What the look-up of a work needs next.
+/// The next step of the look-up of a work, with a [`LookupOutcome`].
 pub type WorkLookupStep<'a> = docstokg_lookup::step::LookupStep<'a, LookupOutcome, RequestFailure>;
 
-/// What the look-up of several works needs next: at last, one step for each of them.
+/// The next step of the look-up of several works. The last step of the batch returns a step for
+/// each work.
 pub type BatchStep<'a> = docstokg_lookup::step::BatchStep<'a, LookupOutcome, RequestFailure>;
 
 /// Looks up works independently of each other.
@@ -98,37 +100,39 @@ fn each<'a>(works: &'a [Work], look_up: impl Fn(&'a Work) -> WorkLookupStep<'a>)
     Step::Done(works.iter().map(look_up).collect())
 }
 
-/// One service that knows where files are.
+/// A service that knows the locations of files.
 pub trait Resolver: Send + Sync {
-    /// Describes it.
+    /// Returns the [`ResolverSpec`].
     fn spec(&self) -> &'static ResolverSpec;
 
-    /// Returns its name, as in config, on the command line and in manifests.
+    /// Returns the name, as in config, on the command line and in manifests.
     fn id(&self) -> ResolverId {
         self.spec().id
     }
 
-    /// Returns why it cannot be asked at all as things are configured; `None` when it can.
+    /// Returns the reason why the current configuration prevents queries; `None` if queries are
+    /// possible.
     fn unavailable(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns whether it can be asked about this work, by what is known of it now.
+    /// Returns the [`Applicability`] to a work, by its currently known identifiers.
     fn applies(&self, work: &Work) -> Applicability {
         self.spec().applies(work)
     }
 
-    /// Returns how many works one call of [`Resolver::begin`] should have at most.
+    /// Returns the maximum number of works in one call of [`Resolver::begin`].
     fn batch(&self) -> usize {
         1
     }
 
-    /// Begins to look up works, whose outcomes are in their order. Sends nothing.
+    /// Begins to look up works, without sending a request. The outcomes are in the order of the
+    /// works.
     fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a>;
 }
 
-/// Looks up works. Returns one outcome per work, in their order. A work whose response makes the
-/// resolver panic has failed here, and its other sources are asked.
+/// Looks up works. Returns one [`LookupOutcome`] per work, in their order. If a response makes the
+/// resolver panic, the outcome of that work is a failure, and its other sources are queried.
 pub async fn resolve(
     resolver: &dyn Resolver,
     works: &[Work],
@@ -139,7 +143,7 @@ pub async fn resolve(
     outcomes.map(|outcome| read_by(resolver, outcome)).collect()
 }
 
-/// Returns the outcome that a resolver read; a failure if reading panicked.
+/// Returns the [`LookupOutcome`] that a resolver read, or a failure if reading panicked.
 pub(crate) fn read_by(resolver: &dyn Resolver, outcome: Option<LookupOutcome>) -> LookupOutcome {
     outcome.unwrap_or_else(|| {
         let detail = unreadable(resolver.spec().source.title);
@@ -147,24 +151,24 @@ pub(crate) fn read_by(resolver: &dyn Resolver, outcome: Option<LookupOutcome>) -
     })
 }
 
-/// What came of asking about one work.
+/// The outcome of looking up one work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LookupOutcome {
-    /// There are candidate locations.
+    /// The service knows candidate locations.
     Found(FoundLocations),
-    /// The service answered, and knows no location.
+    /// The service responded, and knows no location.
     NotFound {
-        /// What it said.
+        /// The message of the service, for people.
         detail: String,
-        /// What it knows about the work all the same.
+        /// The metadata that the service nevertheless returned.
         learned: LearnedMetadata,
     },
-    /// The service did not answer, or not sensibly.
+    /// The service sent no usable response.
     Failed(RequestFailure),
 }
 
 impl LookupOutcome {
-    /// Returns what was learned about the work, whether or not there is a location.
+    /// Returns the [`LearnedMetadata`], with or without a location.
     #[must_use]
     pub const fn learned(&self) -> Option<&LearnedMetadata> {
         match self {
@@ -174,12 +178,13 @@ impl LookupOutcome {
         }
     }
 
-    /// Tells whether the service is only to be asked at another time.
+    /// Tells whether the service may be queried only at another time.
     pub(crate) fn is_put_off(&self) -> bool {
         matches!(self, Self::Failed(failed) if failed.disposition.retry().is_some())
     }
 
-    /// Says that locations were found, or, when there are none, what was said instead.
+    /// Creates [`LookupOutcome::Found`], or [`LookupOutcome::NotFound`] with a message if the list
+    /// is empty.
     fn of(
         locations: Vec<CandidateLocation>,
         mut learned: LearnedMetadata,
@@ -213,12 +218,12 @@ impl LookupOutcome {
     }
 }
 
-/// Candidate locations, and what was learned.
+/// Candidate locations, and learned metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundLocations {
     /// Locations, best first, each once.
     pub locations: Vec<CandidateLocation>,
-    /// What the service knows about the work.
+    /// The metadata that the service returned.
     pub learned: LearnedMetadata,
 }
 

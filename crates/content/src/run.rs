@@ -1,9 +1,11 @@
-//! A run: works in, files out, politely and as fast as the limits allow.
+//! A run: works in, files out, as fast as the limits allow.
 //!
-//! Works are one [`Job`](docstokg_bulk::job::Job) of the bulk engine. `works` says what a work
-//! needs: `lanes` which site its next step goes to, `lookup`, `fetch` and `save` run the step,
-//! `finish` records what it came to. [`inputs`] and [`query`] are where works come from, `feed`
-//! puts them into the queue; [`report`] and `deliverables` sum up.
+//! Works are one [`Job`](docstokg_bulk::job::Job) of the bulk engine.
+//!
+//! - `works` describes the needs of a work, and `lanes` the site of its next step.
+//! - `lookup`, `fetch` and `save` run the step, and `finish` records the end.
+//! - [`inputs`] and [`query`] read works, and `feed` queues them.
+//! - [`mod@report`] and `deliverables` summarise the run.
 
 mod damaged_files;
 mod deliverables;
@@ -46,55 +48,55 @@ use feed::WorkFeed;
 use inputs::WorkInputs;
 use works::WorksJob;
 
-/// How a run goes about it.
+/// The options of a run, as its user chose them.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "choices of a user, each independent of the others"
 )]
 pub struct RunOptions {
-    /// Where files go.
+    /// The output directory.
     pub out: PathBuf,
-    /// The kinds wanted.
+    /// The wanted kinds of files.
     pub kinds: BTreeSet<ArtifactKind>,
-    /// Which resolvers to ask.
+    /// The resolvers to query.
     pub choice: ResolverChoice,
-    /// The most steps at once.
+    /// Maximum number of concurrent steps.
     pub workers: usize,
     /// The role of requests for files.
     pub role: Role,
-    /// How files are laid out.
+    /// The [`FileLayout`] below the output directory.
     pub layout: FileLayout,
-    /// The most requests for one work.
+    /// Maximum number of requests for one work.
     pub max_attempts: u32,
-    /// The most time that one work may take from its first step on, deferred or not.
+    /// Maximum time of one work from its first step on, deferred or not.
     pub item_deadline: Option<Duration>,
-    /// The most bytes of files in one run.
+    /// Maximum size of all files of one run, in bytes.
     pub max_bytes: Option<u64>,
-    /// The space that is left free on the disk.
+    /// The disk space that stays free, in bytes.
     pub min_free: u64,
-    /// The minimum size of a PDF.
+    /// Minimum size of a PDF, in bytes.
     pub min_pdf_bytes: u64,
-    /// Whether robots.txt is ignored.
+    /// robots.txt is ignored.
     pub ignore_robots: bool,
-    /// URLs of inputs were written by others: they do not lead into the private network.
+    /// URLs of inputs are not trusted: they must not lead into the private network.
     pub untrusted_input: bool,
-    /// Whether sites get the cookies back that they set on the way, in memory and for this run.
+    /// Cookies that sites set are returned to them, in memory and for this run only.
     pub cookies: bool,
-    /// Files that manifests among the inputs record are taken over, and not downloaded again.
+    /// Files that manifests among the inputs record are reused and not downloaded again.
     pub keeps_recorded_files: bool,
     /// Whether the table of results is written as Parquet as well.
     pub parquet: bool,
-    /// How much is really done.
+    /// The extent of a run, such as a dry run.
     pub mode: RunMode,
-    /// The longest wait for paused hosts when nothing else is left to do.
+    /// Maximum wait for paused hosts when no other step is left.
     pub max_wait: Duration,
     /// The limits in force, for the record of the run.
     pub limits: serde_json::Value,
 }
 
 impl RunOptions {
-    /// The usual options, for an out directory.
+    /// Returns the usual options for an output directory.
     #[must_use]
     pub fn new(out: PathBuf) -> Self {
         Self {
@@ -127,7 +129,7 @@ pub struct WorksRun {
 }
 
 impl WorksRun {
-    /// Puts a run together. `settings` say where services are, and how the user identifies to them.
+    /// Creates a run. `settings` contain the addresses of services and the user's credentials.
     ///
     /// # Errors
     /// The queue cannot be read.
@@ -154,17 +156,17 @@ impl WorksRun {
         })
     }
 
-    /// Works until nothing is left to do, or the run is cancelled.
+    /// Works until no step is left, or the run is cancelled.
     ///
     /// # Errors
-    /// The run cannot go on; what is left stays queued.
+    /// Returns a [`RunError`] if the run cannot continue. Unfinished works stay queued.
     pub async fn run(&self, inputs: Box<dyn WorkInputs>) -> Result<RunEnd, RunError> {
         let feed = WorkFeed::new(Arc::clone(&self.scheduler.job), inputs);
         self.scheduler.run(Box::new(feed)).await
     }
 
-    /// Returns how long the limits make what a dry run planned take at least, and which of them
-    /// makes it wait longest; `None` where no limit is known.
+    /// Returns the [`SiteForecast`] with the longest minimum time for the works of a dry run.
+    /// Returns `None` if no limit is known.
     pub async fn least_time_of_planned(&self) -> Option<SiteForecast> {
         use docstokg_bulk::job::Job as _;
         let job = &self.scheduler.job;
@@ -194,16 +196,20 @@ impl WorksRun {
     }
 }
 
-/// Locks an out directory, creating it where it is missing.
+/// Locks an output directory, after creating it if missing.
 ///
 /// # Errors
-/// It cannot be written, another run works on it, or a directory below it is a symbolic link.
+/// Returns a [`DirectoryError`] in these cases:
+///
+/// - The directory cannot be written.
+/// - Another run works on the directory.
+/// - A directory below it is a symbolic link.
 pub fn open_directory(path: &Path, mode: CommitMode) -> Result<Directory, DirectoryError> {
     refuse_links(layout::directories(path))?;
     Directory::open(path, mode, &earlier_reasons())
 }
 
-/// Returns the reasons that queues of earlier versions spell differently.
+/// Returns the [`Reason`]s that queues of earlier versions spell differently.
 #[must_use]
 pub fn earlier_reasons() -> Vec<Respelling> {
     let respellings = |reason: Reason| {

@@ -1,8 +1,8 @@
-//! Judges what arrived by its bytes, because headers and names lie in both directions.
+//! Judgement of a body by its bytes, because headers and names are often wrong.
 //!
-//! Pages come with `application/pdf` and PDFs with `text/html`; a login form is saved as
-//! `paper.pdf`; a transfer stops in the middle. The first and last few kilobytes and two lengths
-//! are enough to tell, so a caller that streams to a file need not keep more than those.
+//! Pages arrive with `application/pdf`, and PDFs with `text/html`. A login form is saved as
+//! `paper.pdf`, or a transfer stops in the middle. The first and last few kilobytes and two lengths
+//! are enough to judge. So a caller that streams to a file need not keep more.
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ use docstokg_hub::FileEnds;
 
 use crate::reason::Reason;
 
-/// How far into a body a PDF header may stand.
+/// The number of bytes at the beginning of a body that may precede a PDF header.
 const PDF_HEADER_WINDOW_BYTES: usize = 1024;
 
-/// How much of the beginning [`classify`] looks at. More than this is not needed.
+/// The number of bytes at the beginning of a body that [`classify`] reads.
 pub const HEAD_BYTES: usize = FileEnds::FIRST;
 
-/// How much of the end [`pdf_tail`] looks at. More than this is not needed.
+/// The number of bytes at the end of a body that [`pdf_tail`] reads.
 pub const TAIL_BYTES: usize = FileEnds::LAST;
 
-/// The least a PDF has, unless configured otherwise.
+/// Minimum size of a PDF in bytes, unless configured otherwise.
 pub const MIN_PDF_BYTES: u64 = 1024;
 
-/// What bytes are.
+/// The kind of content that bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Payload {
     /// A PDF file.
@@ -33,15 +33,15 @@ pub enum Payload {
     Xml,
     /// An article in JATS, the XML of PMC and many publishers.
     Jats,
-    /// A ZIP archive, or a document that is one inside.
+    /// A ZIP archive, or a document format based on ZIP.
     Zip,
-    /// Something gzipped.
+    /// A gzip file.
     Gzip,
     /// A tar archive.
     Tar,
-    /// Nothing at all.
+    /// No bytes.
     Empty,
-    /// Something else.
+    /// Any other content.
     Unknown,
 }
 
@@ -59,7 +59,7 @@ impl Payload {
         }
     }
 
-    /// Returns the usual ending of a file of this kind.
+    /// Returns the usual file extension of this kind.
     #[must_use]
     pub const fn extension(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Payload {
     }
 }
 
-/// Says what a body is, from its first bytes.
+/// Returns the [`Payload`] that a body is, from its first bytes.
 #[must_use]
 pub fn classify(head: &[u8]) -> Payload {
     if head.is_empty() {
@@ -95,7 +95,7 @@ pub fn classify(head: &[u8]) -> Payload {
         return Payload::Tar;
     }
     match markup(text) {
-        // Some servers put a few lines of their own before the file; a page that mentions the
+        // Some servers put a few lines of their own before the file. A page that mentions the
         // marker is still a page.
         Payload::Unknown if find(window, b"%PDF-").is_some() => Payload::Pdf,
         payload => payload,
@@ -166,25 +166,25 @@ fn markup(text: &[u8]) -> Payload {
     }
 }
 
-/// How a PDF ends.
+/// The end of a PDF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PdfTail {
-    /// With its end mark, perhaps followed by a little garbage.
+    /// The PDF has an end mark, which may be followed by a few other bytes.
     Complete,
-    /// Without an end mark.
+    /// The PDF has no end mark.
     EofMissing,
-    /// With a page: something was appended, or an error page took over.
+    /// The PDF ends with a page: something was appended, or an error page replaced the rest.
     HtmlTail,
 }
 
-/// Judges the last bytes of a PDF.
+/// Judges the last bytes of a PDF as a [`PdfTail`].
 #[must_use]
 pub fn pdf_tail(tail: &[u8]) -> PdfTail {
     let tail = &tail[tail.len().saturating_sub(TAIL_BYTES)..];
     let end = rfind(tail, b"%%EOF");
     let after = tail[end.map_or(0, |at| at)..].to_ascii_lowercase();
-    // Markup before the end mark is metadata inside the file (XMP); only what follows counts, and
-    // everything when there is no mark.
+    // Markup before the end mark is metadata of the file (XMP). So only the bytes after the mark
+    // count, or all bytes if there is no mark.
     let markers: [&[u8]; 4] = [b"</html", b"<html", b"<!doctype html", b"</body"];
     if markers.iter().any(|marker| find(&after, marker).is_some()) {
         PdfTail::HtmlTail
@@ -195,58 +195,58 @@ pub fn pdf_tail(tail: &[u8]) -> PdfTail {
     }
 }
 
-/// What arrived, as far as it matters.
+/// The properties of a received body, as input of [`judge`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReceivedBody<'a> {
-    /// The first bytes, at least [`HEAD_BYTES`] of them where there are as many.
+    /// The first bytes: at least [`HEAD_BYTES`], or the whole body.
     pub head: &'a [u8],
-    /// The last bytes, at least [`TAIL_BYTES`] of them where there are as many.
+    /// The last bytes: at least [`TAIL_BYTES`], or the whole body.
     pub tail: &'a [u8],
-    /// How many bytes there are.
+    /// The length of the body in bytes.
     pub length: u64,
-    /// How many the server promised, where it did and no encoding was undone.
+    /// The length that the server declared; absent if a content encoding was decoded.
     pub declared_length: Option<u64>,
-    /// What was expected.
+    /// The content that the caller expects.
     pub expected: ExpectedContent,
 }
 
-/// What the caller went out for.
+/// The content that the caller expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedContent {
-    /// A PDF: the location, the header or the name promised one.
+    /// A PDF: the location, the header or the name promised a PDF.
     Pdf,
-    /// Whatever is there.
+    /// Any content.
     Anything,
 }
 
-/// The judgement on a body.
+/// The judgement of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyJudgement {
-    /// It is whole, as far as bytes can tell.
+    /// The body is complete, as far as its bytes can show.
     Accepted(Payload),
-    /// It is not to be kept.
+    /// The body must not be kept.
     Rejected {
-        /// What it is.
+        /// The kind of content that the body is.
         payload: Payload,
-        /// Why not.
+        /// The [`BodyFlaw`] of the body.
         reason: BodyFlaw,
     },
 }
 
-/// Why a body is not to be kept.
+/// The flaw for which a body is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BodyFlaw {
-    /// Nothing arrived.
+    /// The body is empty.
     EmptyBody,
-    /// Less or more arrived than was promised.
+    /// The body is shorter or longer than declared.
     LengthMismatch,
-    /// A PDF of a size that no article has.
+    /// A PDF smaller than any article.
     PdfTooSmall,
-    /// A PDF that ends as a page.
+    /// A PDF that ends like a page.
     HtmlTailDetected,
     /// A PDF that was cut off.
     PdfEofMissing,
-    /// A PDF was promised, and these bytes are neither one nor anything else known.
+    /// A PDF was promised, but the bytes are of an unknown kind.
     PdfSniffUnknown,
 }
 
@@ -277,8 +277,7 @@ impl fmt::Display for BodyFlaw {
     }
 }
 
-/// Judges a body that arrived. Whether a page is welcome where a PDF was expected is the caller's
-/// business.
+/// Judges a [`ReceivedBody`]. The caller decides whether a page is acceptable in place of a PDF.
 #[must_use]
 pub fn judge(received: &ReceivedBody<'_>, min_pdf_bytes: u64) -> BodyJudgement {
     let payload = if received.length == 0 {
@@ -294,11 +293,11 @@ pub fn judge(received: &ReceivedBody<'_>, min_pdf_bytes: u64) -> BodyJudgement {
         Payload::Empty => rejected(BodyFlaw::EmptyBody),
         Payload::Pdf => match pdf_tail(received.tail) {
             PdfTail::HtmlTail => rejected(BodyFlaw::HtmlTailDetected),
-            // Headers promise the length of what is sent, be it whole or not: only the file says
-            // whether it is whole.
+            // A header declares the length of what is sent, complete or not. Only the file shows
+            // whether it is complete.
             PdfTail::EofMissing => rejected(BodyFlaw::PdfEofMissing),
             PdfTail::Complete if received.length < min_pdf_bytes => rejected(BodyFlaw::PdfTooSmall),
-            // The end mark is there, whatever the header promised.
+            // The end mark counts, whatever length the header declared.
             PdfTail::Complete => BodyJudgement::Accepted(payload),
         },
         _ if mismatch => rejected(BodyFlaw::LengthMismatch),

@@ -1,4 +1,4 @@
-//! Titles: without markup and entities, and whether two of them name the same work.
+//! Titles: removal of markup and entities, and the comparison of two titles.
 
 mod about_another;
 
@@ -12,7 +12,7 @@ const TITLE_MARKUP: [&str; 14] = [
     "i", "b", "em", "strong", "sub", "sup", "scp", "sc", "u", "tt", "p", "br", "span", "title",
 ];
 
-/// Entities that are left in titles after one level of encoding was undone.
+/// Entities that remain in titles after one level of decoding.
 const ENTITIES: [(&str, &str); 12] = [
     ("amp", "&"),
     ("lt", "<"),
@@ -28,34 +28,35 @@ const ENTITIES: [(&str, &str); 12] = [
     ("rdquo", "\u{201d}"),
 ];
 
-/// Words that say nothing about which work a title names.
+/// Words that do not distinguish works.
 const STOP_WORDS: [&str; 22] = [
     "a", "an", "and", "as", "at", "by", "de", "des", "for", "from", "in", "la", "le", "of", "on",
     "or", "the", "to", "und", "using", "via", "with",
 ];
 
-/// How many letters of a title are looked for in a text, and how many it must have for that.
+/// The number of letters at the beginning of a title that are searched in a text.
 const BEGINNING_CHARS: usize = 40;
+/// Minimum number of letters of a title that is searched in a text.
 const SHORTEST_BEGINNING: usize = 12;
-/// Words that are longer than this on average are several words.
+/// The average word length above which words count as several words run together.
 const LONG_WORD_CHARS: usize = 10;
 
-/// How alike two titles are.
+/// The similarity of two titles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
-    /// They name the same work.
+    /// The titles name the same work.
     Same,
-    /// They share too much to be called different, and too little to be called the same.
+    /// The titles share too much to be different, and too little to be the same.
     Unclear,
-    /// They name different works.
+    /// The titles name different works.
     Different,
 }
 
 /// The longest text that is read for a title, in bytes.
 const MAX_TITLE_BYTES: usize = 4 << 10;
 
-/// Returns a title without markup, entities and control characters, with its white space tidied and
-/// of a bounded length; `None` when nothing is left.
+/// Returns a title without markup, entities and control characters. White space is normalised and
+/// the length bounded. Returns `None` if the result is empty.
 #[must_use]
 pub fn clean(text: &str) -> Option<String> {
     plain_text(text, MAX_TITLE_BYTES)
@@ -81,7 +82,7 @@ pub(crate) fn plain_text(text: &str, max_bytes: usize) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// Takes known markup out. Other angle brackets are part of the title.
+/// Removes known markup. Other angle brackets are part of the title.
 fn without_markup(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -107,7 +108,7 @@ fn without_markup(text: &str) -> String {
     plain
 }
 
-/// Undoes one level of entities.
+/// Decodes one level of entities.
 fn without_entities(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -140,7 +141,7 @@ fn entity(name: &str) -> Option<String> {
         .map(|(_, character)| (*character).to_owned())
 }
 
-/// Ligatures that files have for letters, the longest first.
+/// Ligatures in the text of files with their letters, the longest first.
 const LIGATURES: [(&str, &str); 5] = [
     ("\u{fb03}", "ffi"),
     ("\u{fb04}", "ffl"),
@@ -158,8 +159,8 @@ fn plain(text: &str) -> String {
         })
 }
 
-/// Returns the letters and digits of a text: the words of a PDF may run into each other, or be cut
-/// at the end of a line.
+/// Returns the letters and digits of a text without separators. The words of a PDF may run into
+/// each other, or be hyphenated at the end of a line.
 fn letters(text: &str) -> String {
     plain(text)
         .chars()
@@ -183,7 +184,8 @@ fn telling(text: &str) -> HashSet<String> {
         .collect()
 }
 
-/// Returns the letters that a title begins with, as many as are looked for; none of a short title.
+/// Returns the first [`BEGINNING_CHARS`] letters of a title. The result is empty for a title with
+/// fewer than [`SHORTEST_BEGINNING`] letters.
 fn beginning(title: &str) -> String {
     let beginning: String = letters(title).chars().take(BEGINNING_CHARS).collect();
     if beginning.len() < SHORTEST_BEGINNING {
@@ -192,8 +194,8 @@ fn beginning(title: &str) -> String {
     beginning
 }
 
-/// Compares two titles by the words that they share. One may be cut short or lack its subtitle. A
-/// text about another one is a different one, though it has all words of its title.
+/// Returns the [`Likeness`] of two titles, by their common words. A title may be cut or lack its
+/// subtitle. A text about another text is different, although it contains all words of that title.
 #[must_use]
 pub fn compare(one: &str, other: &str) -> Likeness {
     if kind_about_another(one) != kind_about_another(other) {
@@ -207,13 +209,13 @@ pub fn compare(one: &str, other: &str) -> Likeness {
     verdict(one.intersection(&other).count(), fewer)
 }
 
-/// The fewest words that make a title one work's.
+/// Minimum number of words that make a title unique to a work.
 const TELLING_WORDS: usize = 4;
 
-/// Tells whether a title has enough words to name one work and no other.
+/// Tells whether a title has enough words to name only one work.
 #[must_use]
 pub fn is_telling(title: &str) -> bool {
-    // Languages that do not part their words have long ones.
+    // Languages without spaces between words have few long words.
     telling(title).len() >= TELLING_WORDS
         || (letters(title).chars().count() >= BEGINNING_CHARS && telling(title).len() <= 2)
 }
@@ -224,16 +226,15 @@ pub fn is_equal(one: &str, other: &str) -> bool {
     letters(one) == letters(other)
 }
 
-/// Tells whether the beginning of a title stands in a text as it is, whatever parts its letters
-/// there.
+/// Tells whether a text contains the beginning of a title, ignoring separators between letters.
 #[must_use]
 pub fn stands_in(title: &str, text: &str) -> bool {
     let beginning = beginning(title);
     !beginning.is_empty() && are_in(&beginning, text)
 }
 
-/// Tells whether letters stand in a text, whatever parts them. Fonts that do not tell their letters
-/// lose those that are written as one.
+/// Tells whether a text contains a sequence of letters, ignoring separators. Fonts without a letter
+/// table lose ligatures, so the sequence may lack them.
 fn are_in(beginning: &str, text: &str) -> bool {
     let text = letters(text);
     text.contains(beginning) || without_ligatures(&text).contains(&without_ligatures(beginning))
@@ -244,7 +245,8 @@ fn without_ligatures(letters: &str) -> String {
     LIGATURES.iter().fold(letters.to_owned(), without)
 }
 
-/// Looks for the words of a title in a longer text, such as the first page of a file.
+/// Searches the words of a title in a longer text, such as the first page of a file, and returns
+/// their [`Likeness`].
 #[must_use]
 pub fn find_in(title: &str, text: &str) -> Likeness {
     if stands_in(title, text) {
@@ -253,24 +255,24 @@ pub fn find_in(title: &str, text: &str) -> Likeness {
     let all = words(text);
     let length: usize = all.iter().map(|word| word.chars().count()).sum();
     let (title, text) = (telling(title), telling(text));
-    // Words that run into each other are not found, and say nothing.
+    // Words that run into each other are not found and prove nothing.
     if title.is_empty() || text.len() < 20 || length > LONG_WORD_CHARS * all.len() {
         return Likeness::Unclear;
     }
     verdict(title.intersection(&text).count(), title.len())
 }
 
-/// The fewest letters that a text must have to be known as one that can be read.
+/// Minimum number of letters of a text for a judgement of its readability.
 const READABLE_LETTERS: usize = 200;
-/// Groups of letters that are frequent in the languages of papers, and how many of them a hundred
-/// letters have at least: half of what the poorest pages have, and far more than what a file has
-/// whose letters cannot be told.
+/// Groups of letters that are frequent in the languages of papers. A readable text has at least one
+/// group per hundred letters. That is half the number of the poorest pages, and far more than in
+/// files without letter tables.
 const FREQUENT_GROUPS: [&str; 14] = [
     "the", "and", "ing", "ent", "ion", "que", "der", "ein", "des", "est", "con", "par", "che",
     "ado",
 ];
 
-/// Tells whether the text of a page is text: files may lack what tells their letters.
+/// Tells whether the text of a page is readable: a file may lack the table of its letters.
 #[must_use]
 pub fn is_readable(text: &str) -> bool {
     let text = letters(text);
@@ -280,8 +282,7 @@ pub fn is_readable(text: &str) -> bool {
     length >= READABLE_LETTERS && 100 * frequent >= length
 }
 
-/// Tells whether a text that can be read lacks a title: neither its beginning nor most of its words
-/// are there.
+/// Tells whether a readable text lacks a title: neither its beginning nor most of its words occur.
 #[must_use]
 pub fn is_missing_from(title: &str, text: &str) -> bool {
     let beginning: String = letters(title).chars().take(BEGINNING_CHARS).collect();
@@ -291,15 +292,16 @@ pub fn is_missing_from(title: &str, text: &str) -> bool {
         && is_readable(text)
 }
 
-/// Tells whether four fifths of the words of a title are in a text, wherever they stand: fewer are
-/// in any paper on the same matter.
+/// Tells whether a text contains four fifths of the words of a title, in any position. Other papers
+/// on the same subject contain fewer.
 #[must_use]
 pub fn has_most_words_of(title: &str, text: &str) -> bool {
     let (title, text) = (telling(title), telling(text));
     !title.is_empty() && 5 * title.intersection(&text).count() >= 4 * title.len()
 }
 
-/// Three fifths of the words make a title the same, less than two fifths make it another.
+/// Returns the [`Likeness`] by the share of common words: three fifths are the same, less than two
+/// fifths are different.
 fn verdict(shared: usize, of: usize) -> Likeness {
     if 5 * shared >= 3 * of {
         Likeness::Same
@@ -375,7 +377,7 @@ mod tests {
             "Retention of water in the peat of bogs",
             page
         ));
-        // The letters of a file that does not tell them, and a page with a few words.
+        // The letters of a file without a letter table, and a page with few words.
         let shifted: String = page
             .chars()
             .map(|c| {
@@ -420,8 +422,8 @@ mod tests {
             find_in("Grants manual of the commission", page),
             Likeness::Different
         );
-        // As files have it: ligatures, words cut at the end of a line, words that run into each
-        // other.
+        // Text as in files: ligatures, words hyphenated at the end of a line, words that run into
+        // each other.
         let cut = page
             .replace("infection", "in\u{fb01}nite infec- tion")
             .replace("assessment", "assess- ment")

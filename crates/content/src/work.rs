@@ -1,8 +1,8 @@
-//! A work: what it is called, and everything learned about it on the way.
+//! A work: its names, and everything that was learned about it.
 //!
-//! A work enters with one identifier, or several from one row, and resolvers add what they learn.
-//! What came first stays: a resolver never replaces what the user wrote, and the id under which a
-//! work is recorded never changes.
+//! A work begins with one identifier, or several from one row, and resolvers add further metadata.
+//! Earlier facts are kept: a resolver never replaces what the user wrote. The id under which a work
+//! is recorded never changes.
 
 use docstokg_hub::redact;
 use serde::{Deserialize, Serialize};
@@ -13,29 +13,29 @@ use crate::landing_page::names_another_file;
 use crate::metadata::MetadataStatement;
 use crate::resolver::WorkMention;
 
-/// Most links to records that are kept of one work.
+/// Maximum number of links to records that are kept for one work.
 const MAX_RECORD_LINKS: usize = 8;
 
-/// The names of one work, at most one of each kind.
+/// The identifiers of one work, at most one of each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Identifiers {
-    /// Its DOI.
+    /// The [`Doi`] of the work.
     pub doi: Option<Doi>,
-    /// Its arXiv identifier.
+    /// The [`ArxivId`] of the work.
     pub arxiv: Option<ArxivId>,
-    /// Its `PubMed` number.
+    /// The [`Pmid`] of the work.
     pub pmid: Option<Pmid>,
-    /// Its `PubMed` Central identifier.
+    /// The [`Pmcid`] of the work.
     pub pmcid: Option<Pmcid>,
-    /// Its place in `OpenAlex`.
+    /// The id of the work in `OpenAlex`.
     pub openalex: Option<OpenAlexId>,
-    /// A page or file of it.
+    /// A page or file of the work.
     pub url: Option<Url>,
 }
 
 impl Identifiers {
-    /// Adds an identifier, unless one of its kind is there already.
+    /// Adds an [`Identifier`], unless another of its kind is present.
     pub fn insert(&mut self, identifier: Identifier) {
         match identifier {
             Identifier::Doi(id) => fill(&mut self.doi, Some(id)),
@@ -47,7 +47,7 @@ impl Identifiers {
         }
     }
 
-    /// Adds what the other has and this one lacks; nothing is overwritten.
+    /// Adds the identifiers that are missing here. Present identifiers are kept.
     pub fn merge(&mut self, other: Self) {
         fill(&mut self.doi, other.doi);
         fill(&mut self.arxiv, other.arxiv);
@@ -57,8 +57,8 @@ impl Identifiers {
         fill(&mut self.url, other.url);
     }
 
-    /// Adds the identifier that a link carries, such as the arXiv id of an abstract page; a link
-    /// that is only a link adds nothing.
+    /// Adds the identifier in a link, such as the arXiv id of an abstract page. A link without an
+    /// identifier adds nothing.
     pub fn insert_from_link(&mut self, link: &str) {
         match Identifier::parse(link) {
             Ok(Identifier::Url(_)) | Err(_) => {}
@@ -66,7 +66,8 @@ impl Identifiers {
         }
     }
 
-    /// Returns the one that says most: DOI, arXiv, PMC, `PubMed`, `OpenAlex`, URL, in this order.
+    /// Returns the identifier that comes first in this order: DOI, arXiv, PMC, `PubMed`,
+    /// `OpenAlex`, URL.
     #[must_use]
     pub fn strongest(&self) -> Option<Identifier> {
         None.or_else(|| self.doi.clone().map(Identifier::Doi))
@@ -77,7 +78,7 @@ impl Identifiers {
             .or_else(|| self.url.clone().map(Identifier::Url))
     }
 
-    /// Returns whether there is none.
+    /// Tells whether no identifier is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -90,27 +91,28 @@ fn fill<T>(slot: &mut Option<T>, value: Option<T>) {
     }
 }
 
-/// One work to be found.
+/// A work to find.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StoredWork")]
 pub struct Work {
-    /// What the user called it. It names the work for ever, whatever is learned later.
+    /// The [`Identifier`] that the user wrote. It names the work permanently, whatever is learned
+    /// later.
     #[serde(rename = "typed")]
     supplied: Identifier,
-    /// All names known by now.
+    /// All known identifiers.
     pub identifiers: Identifiers,
-    /// Its title, where known.
+    /// The title, if known.
     pub title: Option<String>,
-    /// Its year of publication, where known.
+    /// The year of publication, if known.
     pub year: Option<i32>,
-    /// URLs that are gone: they answered 404 or 410, or their host no longer exists.
+    /// URLs that no longer exist: the status was 404 or 410, or the host has no address.
     pub failed_urls: Vec<Url>,
-    /// Links to records of repositories that may be this work, as other resolvers found them.
+    /// Links to records of repositories that may be this work, found by other resolvers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub record_links: Vec<Url>,
 }
 
-/// A work as it is written down: all but its name may be missing.
+/// The persisted form of a [`Work`]: all fields but the name may be missing.
 #[derive(Deserialize)]
 struct StoredWork {
     #[serde(rename = "typed")]
@@ -149,13 +151,13 @@ impl From<StoredWork> for Work {
     }
 }
 
-/// Tells whether a URL may be written down as it is: it carries no key.
+/// Tells whether a URL may be persisted unchanged, because it contains no key.
 pub(crate) fn is_public(url: &Url) -> bool {
     redact(url) == url.as_str()
 }
 
 impl Work {
-    /// Tells whether what it is called, and where the user says that it is, may be written down.
+    /// Tells whether the name and the URL from the user may be persisted.
     pub(crate) fn is_public(&self) -> bool {
         let supplied = if let Identifier::Url(url) = self.supplied() {
             is_public(url)
@@ -165,12 +167,12 @@ impl Work {
         supplied && self.identifiers.url.as_ref().is_none_or(is_public)
     }
 
-    /// Starts a work from the identifier that the user wrote.
+    /// Creates a work from the [`Identifier`] that the user wrote.
     #[must_use]
     pub fn new(supplied: Identifier) -> Self {
         let mut identifiers = Identifiers::default();
         if let Identifier::Url(url) = &supplied {
-            // A publisher's URL names its DOI: with it all resolvers can be asked when the page
+            // A publisher's URL contains the DOI, which lets all resolvers be queried if the page
             // refuses.
             identifiers.doi =
                 Doi::in_url(url).filter(|doi| doi.arxiv().is_none() && !names_another_file(url));
@@ -186,8 +188,8 @@ impl Work {
         }
     }
 
-    /// Starts a work from a row with several identifiers, named by the strongest; `None` when there
-    /// is none.
+    /// Creates a work from a row with several identifiers, named by the strongest. Returns `None`
+    /// for a row without identifiers.
     #[must_use]
     pub fn from_identifiers(identifiers: Identifiers) -> Option<Self> {
         let mut work = Self::new(identifiers.strongest()?);
@@ -195,20 +197,19 @@ impl Work {
         Some(work)
     }
 
-    /// Returns what the user called it.
+    /// Returns the [`Identifier`] that the user wrote.
     #[must_use]
     pub const fn supplied(&self) -> &Identifier {
         &self.supplied
     }
 
-    /// Returns the id under which the work is recorded: the canonical text of what the user called
-    /// it.
+    /// Returns the id under which the work is recorded: the canonical text of [`Work::supplied`].
     #[must_use]
     pub fn work_id(&self) -> String {
         self.supplied.to_string()
     }
 
-    /// Returns the same as it may be shown and written down: without keys.
+    /// Returns [`Work::work_id`] without keys, for messages and files.
     #[must_use]
     pub fn shown_id(&self) -> String {
         match &self.supplied {
@@ -217,13 +218,13 @@ impl Work {
         }
     }
 
-    /// Returns the text under which duplicates are found.
+    /// Returns the text by which duplicates of the work are found.
     #[must_use]
     pub fn work_key(&self) -> String {
         self.supplied.work_key()
     }
 
-    /// Adds what a source knows about the work; nothing is overwritten.
+    /// Adds the [`LearnedMetadata`] that a source returned. Present facts are kept.
     pub fn learn(&mut self, learned: &LearnedMetadata) {
         self.identifiers.merge(learned.identifiers.clone());
         fill(&mut self.title, learned.title.clone());
@@ -235,7 +236,7 @@ impl Work {
         }
     }
 
-    /// Returns what may name a record of a repository: what is certain first.
+    /// Returns the [`WorkMention`]s that may name a record of a repository, the certain ones first.
     pub(crate) fn mentions(&self) -> impl Iterator<Item = WorkMention<'_>> {
         let Identifiers { doi, url, .. } = &self.identifiers;
         doi.iter()
@@ -245,19 +246,19 @@ impl Work {
     }
 }
 
-/// What an answer says about a work, beside where it is.
+/// The metadata of a work in a response, except its locations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LearnedMetadata {
-    /// Names of it.
+    /// The identifiers of the work.
     pub identifiers: Identifiers,
-    /// Its title.
+    /// The title of the work.
     pub title: Option<String>,
-    /// Its year of publication.
+    /// The year of publication.
     pub year: Option<i32>,
-    /// Whether it was retracted, where a source says so.
+    /// The source reports a retraction of the work.
     pub retracted: bool,
-    /// Links to records of repositories among the locations of the answer.
+    /// Links to records of repositories among the locations in the response.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub record_links: Vec<Url>,
     /// The bibliographic metadata of the answer. They are kept beside the work, not in its state.

@@ -1,5 +1,4 @@
-//! Sends requests of resolvers through the hub; pages made for people are requested as robots.txt
-//! allows.
+//! The sender of resolvers' requests through the hub. robots.txt applies to pages made for people.
 
 use std::sync::Arc;
 
@@ -12,12 +11,12 @@ use docstokg_lookup::message::{LookupRequest, LookupResponse};
 use crate::bot_challenge;
 use crate::request_failure::RequestFailure;
 
-/// Sends requests through the hub.
+/// Sends the requests of resolvers through a [`HubSender`].
 #[derive(Clone)]
 pub struct WorkSender(HubSender);
 
 impl WorkSender {
-    /// Makes the sender of a run; `robots` applies to pages and files, not to metadata.
+    /// Creates the sender of a run. `robots` applies to pages and files, not to metadata.
     #[must_use]
     pub fn new(context: RunContext, robots: RobotsPolicy) -> Self {
         Self(HubSender::new(context).with_pages(PageRules {
@@ -27,13 +26,13 @@ impl WorkSender {
         }))
     }
 
-    /// Returns the same sender, with a jar for the cookies of pages.
+    /// Returns the same sender with a [`CookieJar`] for pages.
     #[must_use]
     pub fn with_cookies(self, cookies: Option<Arc<CookieJar>>) -> Self {
         Self(self.0.with_cookies(cookies))
     }
 
-    /// Returns the same sender for one step, whose requests belong to a group.
+    /// Returns the same sender for one step, whose requests belong to a [`RequestGroup`].
     #[must_use]
     pub fn in_group(&self, requests: Arc<RequestGroup>) -> Self {
         Self(self.0.in_group(requests))

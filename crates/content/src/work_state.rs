@@ -1,11 +1,10 @@
-//! The state of one work: what is known, what was tried, what comes next.
+//! The state of one work: its metadata, the tried steps, and the next step.
 //!
 //! Pure: the next step follows from the state and from `now` ([`WorkState::next`]). Candidate
-//! locations that promise a wanted file come first, then pages that may name one, then the next
-//! resolver. A host that is paused or asks to wait defers its candidate, and the next source is
-//! tried meanwhile; only when nothing else is left does the work wait. How often and how long is in
-//! `retry`. A state is persisted between steps, so that a work can be deferred and continued by
-//! another process.
+//! locations that promise a wanted file come first, then pages that may name a file, then the next
+//! resolver. A host that is paused defers its candidate, and the next source is tried in the
+//! meantime. The work waits only when no other step is left, as `retry` determines. The state is
+//! persisted between steps, so that another process can continue a deferred work.
 
 mod deferred;
 mod kind;
@@ -29,43 +28,44 @@ use crate::work::{Work, is_public};
 pub(crate) use deferred::AwaitedEvent;
 pub use kind::ArtifactKind;
 
-/// How far to go for a work.
+/// The limits and wishes for each work of a run.
 #[derive(Clone, Debug)]
 pub struct Goals {
-    /// The kinds wanted.
+    /// The wanted kinds of files.
     pub kinds: BTreeSet<ArtifactKind>,
-    /// Whom to ask.
+    /// The resolvers to query.
     pub choice: ResolverChoice,
-    /// The most requests for files and look-ups.
+    /// Maximum number of requests for files and look-ups.
     pub max_attempts: u32,
-    /// The most time that one work may take from its first step on, deferred or not.
+    /// Maximum time of one work from its first step on, deferred or not.
     pub deadline: Option<Duration>,
 }
 
 /// The state of one work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkState {
-    /// What is known about the work.
+    /// The metadata of the work.
     pub work: Work,
-    /// Whom it was asked of.
+    /// The [`QueriedResolver`]s, with their failures.
     asked: Vec<QueriedResolver>,
-    /// Where its files may be.
+    /// The [`WorkCandidate`]s, at which its files may be.
     #[serde(alias = "places")]
     candidates: Vec<WorkCandidate>,
-    /// The kinds that are there.
+    /// The kinds of files that were found.
     got: BTreeSet<ArtifactKind>,
-    /// When its first step began.
+    /// The time of its first step.
     #[serde(default, with = "seconds::option")]
     pub begun: Option<Timestamp>,
     /// Look-ups and fetches so far.
     pub attempts: u32,
-    /// Why the latest candidate or look-up gave nothing.
+    /// The failure of the latest candidate or look-up.
     #[serde(default)]
     pub last: Option<ReasonedFailure>,
-    /// What ended the work from outside: its time is over, its input is missing.
+    /// The reason outside of the steps that ended the work: its time is over, or its input is
+    /// missing.
     #[serde(default)]
     ended_by: Option<ReasonedFailure>,
-    /// What it is deferred for.
+    /// The cause for which the work is deferred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) deferral: Option<Deferral>,
 }
@@ -73,13 +73,13 @@ pub struct WorkState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct QueriedResolver {
     resolver: ResolverId,
-    /// It is worth asking again at this time.
+    /// The time from which another query is useful.
     #[serde(with = "seconds::option")]
     again_at: Option<Timestamp>,
-    /// Why it gave nothing when it was last asked.
+    /// The failure of the latest query.
     #[serde(default, alias = "setback")]
     failure: Option<ReasonedFailure>,
-    /// Since when its host fails without saying when it is back.
+    /// The time since which the host fails without declaring an end.
     #[serde(default, with = "seconds::option", rename = "waits_since")]
     failing_since: Option<Timestamp>,
 }
@@ -95,12 +95,12 @@ impl QueriedResolver {
     }
 }
 
-/// A candidate location, and what came of it.
+/// A candidate location with the result of its fetch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct WorkCandidate {
     location: CandidateLocation,
     state: TrialState,
-    /// Why it gave nothing when it was last tried.
+    /// The failure of the latest try.
     #[serde(default, alias = "setback")]
     failure: Option<ReasonedFailure>,
 }
@@ -127,23 +127,23 @@ impl WorkCandidate {
 enum TrialState {
     No,
     Yes,
-    /// Deferred until this time. A file that is being prepared was asked for so many times.
+    /// Deferred until this time. The number counts the requests for a file that is being prepared.
     Later(#[serde(with = "seconds")] Timestamp, u32),
 }
 
-/// One step of a work.
+/// A step of a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkStep {
-    /// Fetch this candidate.
+    /// The fetch of this candidate.
     Fetch(usize),
-    /// Read this page for candidates.
+    /// The reading of this page for candidates.
     Read(usize),
-    /// Ask this resolver.
+    /// The query to this resolver.
     Resolve(ResolverId),
 }
 
 impl WorkState {
-    /// Begins. A URL that the user wrote is a candidate by itself.
+    /// Creates the state of a new [`Work`]. A URL that the user wrote is a candidate itself.
     #[must_use]
     pub fn new(work: Work) -> Self {
         let own = work.identifiers.url.iter();
@@ -164,21 +164,21 @@ impl WorkState {
             deferral: None,
         };
         if has_url {
-            // Its page is that very URL: fetched as a candidate, and read if it turns out to be a
-            // page.
+            // The landing page is that URL: it is fetched as a candidate, and read if the response
+            // is a page.
             state.skip_resolver(landing::ID);
         }
         state
     }
 
-    /// Returns a candidate location.
+    /// Returns the [`CandidateLocation`] with a number.
     #[must_use]
     pub fn candidate(&self, candidate: usize) -> Option<&CandidateLocation> {
         let candidate = self.candidates.get(candidate);
         candidate.map(|candidate| &candidate.location)
     }
 
-    /// Returns the number of a candidate location, which is added if it is not one yet.
+    /// Returns the number of a candidate location, which is added if missing.
     pub fn candidate_at(&mut self, location: CandidateLocation) -> usize {
         let is_same = |known: &WorkCandidate| known.location.url == location.url;
         self.candidates.iter().position(is_same).unwrap_or_else(|| {
@@ -187,13 +187,13 @@ impl WorkState {
         })
     }
 
-    /// Tells whether there is a file.
+    /// Tells whether the work has a file.
     #[must_use]
     pub fn has_file(&self) -> bool {
         !self.got.is_empty()
     }
 
-    /// Returns the kinds that are wanted and not there.
+    /// Returns the wanted kinds that the work lacks.
     #[must_use]
     pub fn missing(&self, goals: &Goals) -> BTreeSet<ArtifactKind> {
         if self.got.contains(&ArtifactKind::Other) {
@@ -202,8 +202,8 @@ impl WorkState {
         goals.kinds.difference(&self.got).copied().collect()
     }
 
-    /// Writes the state without secrets; `None` for a work whose name carries one. A candidate
-    /// that must not be persisted is found again by asking anew.
+    /// Returns the state without secrets; `None` for a work whose name contains a secret. A
+    /// candidate that must not be persisted is found again by another query.
     #[must_use]
     pub fn to_text(&self) -> Option<String> {
         if !self.work.is_public() {

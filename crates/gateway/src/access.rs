@@ -1,9 +1,12 @@
-//! Who may use the gateway: pure.
+//! Access control of the gateway. Pure functions, without I/O.
 //!
-//! A gateway on loopback serves the programs of its machine, and every web page that a browser
-//! there shows can send requests to it. Such a request comes from another site (`Origin`,
-//! `Sec-Fetch-Site`), or names the gateway by a name that is not its own (`Host`: a site whose
-//! address was changed to 127.0.0.1). Both are refused. On other addresses clients have a token.
+//! A gateway on loopback serves the programs of its machine. Every web page in a browser on that
+//! machine can also send requests. Two kinds of such requests are refused:
+//!
+//! - requests from another site (`Origin`, `Sec-Fetch-Site`);
+//! - requests with a foreign name in `Host`, from a site whose name resolves to 127.0.0.1.
+//!
+//! On other addresses, clients need a token.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,23 +18,23 @@ use sha2::{Digest, Sha256};
 
 use crate::target::TargetForm;
 
-/// The field by which a client that has no proxy setting sends the token.
+/// The field with the token, for clients without a proxy setting.
 pub(crate) const TOKEN: HeaderName = HeaderName::from_static("docstokg-token");
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Why a request is refused.
+/// The reason why [`AccessRules`] refuse a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccessDenial {
-    /// It does not have the token.
+    /// The request does not have the token.
     Token,
-    /// It is sent by a page of another site.
+    /// A page of another site sent the request.
     OtherSite,
-    /// It names the gateway by a name that is not its own.
+    /// The `Host` field does not name the gateway.
     Name,
 }
 
-/// The hash of a token: comparing hashes takes the same time for every wrong token.
+/// The hash of a token. Comparing hashes takes the same time for every wrong token.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TokenHash([u8; 32]);
 
@@ -41,18 +44,21 @@ impl TokenHash {
     }
 }
 
-/// Who may use a gateway.
+/// The rules that decide on the access to a gateway.
 pub(crate) struct AccessRules {
-    /// The address that it listens on.
+    /// The address on which the gateway listens.
     pub(crate) address: SocketAddr,
-    /// Names by which it is reached beside that address, with their port unless that is 80.
+    /// Further names of the gateway, with their port unless the port is 80.
     pub(crate) names: Vec<String>,
-    /// What clients have to send.
+    /// The token that clients have to send, if any.
     pub(crate) token: Option<TokenHash>,
 }
 
 impl AccessRules {
-    /// Judges a request.
+    /// Checks a request of a [`TargetForm`].
+    ///
+    /// # Errors
+    /// Returns an [`AccessDenial`] for a request of a foreign page, or without the token.
     pub(crate) fn check(&self, form: TargetForm, headers: &HeaderMap) -> Result<(), AccessDenial> {
         if form == TargetForm::Server {
             self.check_page(headers)?;
@@ -65,7 +71,11 @@ impl AccessRules {
         }
     }
 
-    /// Refuses what a page of another site sends. No page can send the form of a proxy's client.
+    /// Checks that no page of another site sent the request. A page cannot send requests in the
+    /// form of a proxy's client.
+    ///
+    /// # Errors
+    /// Returns [`AccessDenial::Name`] or [`AccessDenial::OtherSite`].
     pub(crate) fn check_page(&self, headers: &HeaderMap) -> Result<(), AccessDenial> {
         let mut hosts = headers.get_all(HOST).iter();
         let host = match (hosts.next(), hosts.next()) {
@@ -92,7 +102,7 @@ impl AccessRules {
         }
     }
 
-    /// Says whether the gateway goes by a name, with its port.
+    /// Returns whether `host` is a name of the gateway, with its port.
     pub(crate) fn is_name(&self, host: &str) -> bool {
         if self.names.iter().any(|own| own.eq_ignore_ascii_case(host)) {
             return true;
@@ -107,8 +117,8 @@ impl AccessRules {
         is_local && port == Some(self.address.port())
     }
 
-    /// Says whether a `Host` field may be the gateway's: on an address that other machines reach it
-    /// may be any address, which is not a name that a site could have changed.
+    /// Returns whether a `Host` field may name the gateway. On an address that other machines
+    /// reach, any IP address is accepted, because a site can redirect only names.
     fn may_be_named(&self, host: &str) -> bool {
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
         let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
@@ -116,7 +126,7 @@ impl AccessRules {
     }
 }
 
-/// Returns the tokens that a request presents.
+/// Returns the tokens in a request.
 fn presented(headers: &HeaderMap) -> impl Iterator<Item = String> {
     let own = headers.get_all(TOKEN).iter();
     let own = own.filter_map(|value| value.to_str().ok().map(str::to_owned));
@@ -124,7 +134,7 @@ fn presented(headers: &HeaderMap) -> impl Iterator<Item = String> {
     own.chain(proxy.filter_map(|value| credential(value.to_str().ok()?)))
 }
 
-/// Reads `Bearer TOKEN`, or `Basic` with the token as the password: what proxy settings send.
+/// Reads `Bearer TOKEN`, or `Basic` with the token as the password, as proxy settings send it.
 fn credential(text: &str) -> Option<String> {
     let (scheme, rest) = text.split_once(' ')?;
     if scheme.eq_ignore_ascii_case("bearer") {
@@ -139,7 +149,7 @@ fn credential(text: &str) -> Option<String> {
         .map(|(_, password)| password.to_owned())
 }
 
-/// Removes what only the gateway is meant to see.
+/// Removes the fields that only the gateway may see.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     headers.remove(TOKEN);
     headers.remove(PROXY_AUTHORIZATION);
@@ -241,7 +251,7 @@ mod tests {
         for (name, value) in [
             ("docstokg-token", "s3cret"),
             ("proxy-authorization", "Bearer s3cret"),
-            // any:s3cret
+            // The credentials are `any:s3cret`.
             ("proxy-authorization", "basic YW55OnMzY3JldA=="),
         ] {
             assert_eq!(judge(name, value), Ok(()), "{name}: {value}");
@@ -251,7 +261,7 @@ mod tests {
             ("docstokg-token", ""),
             ("proxy-authorization", "Bearer"),
             ("proxy-authorization", "Basic !!!"),
-            // s3cret:any
+            // The credentials are `s3cret:any`, with the token in the wrong place.
             ("proxy-authorization", "Basic czNjcmV0OmFueQ=="),
             ("authorization", "Bearer s3cret"),
         ] {

@@ -1,8 +1,9 @@
-//! The memory that bodies of requests take while they are read and sent: pure accounts.
+//! The memory of request bodies while they are read and sent. This module does no I/O.
 //!
-//! A body takes what has come of it, not what it announces: a client that announces much and sends
-//! little takes little. A part of the memory is for short bodies alone, and clients of other
-//! machines get a half of it each at most, so that large bodies leave a place for others.
+//! A body counts with the bytes that have arrived, not with its announced length. So a client that
+//! announces much and sends little uses little. A part of the memory is reserved for short bodies.
+//! A client of another machine gets at most half of the memory, so that others can send bodies as
+//! well.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,22 +12,22 @@ use parking_lot::Mutex;
 
 use crate::client::ClientAddress;
 
-/// What the bodies of all requests take together, in bytes.
+/// Maximum size of the bodies of all requests together, in bytes.
 const MAX_TOTAL: usize = 256 << 20;
-/// What is kept free for short bodies, in bytes.
+/// The memory that is reserved for short bodies, in bytes.
 const FOR_SHORT: usize = 32 << 20;
-/// The longest body that is short, in bytes.
+/// Maximum size of a short body, in bytes.
 const MAX_SHORT: usize = 64 << 10;
-/// What the bodies of one client of another machine take, in bytes.
+/// Maximum size of the bodies of one client of another machine, in bytes.
 const MAX_OF_CLIENT: usize = 128 << 20;
-/// What a body counts for beside its bytes: its request.
+/// The additional size that a body counts for its request, in bytes.
 const BODY_OVERHEAD_BYTES: usize = 1 << 10;
 
-/// There is no memory for a body.
+/// The error of a body for which no memory is left.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoSpace;
 
-/// What bodies take, in all and by client.
+/// The memory in use, in total and by client.
 #[derive(Debug, Default)]
 pub(crate) struct BodyMemory {
     total: usize,
@@ -34,7 +35,10 @@ pub(crate) struct BodyMemory {
 }
 
 impl BodyMemory {
-    /// Takes memory for a piece of a body of which so much is there already.
+    /// Reserves memory for a `piece` of a body that has `there` bytes already.
+    ///
+    /// # Errors
+    /// Returns [`NoSpace`] if the memory or the client's part of it is used up.
     fn take(&mut self, client: ClientAddress, there: usize, piece: usize) -> Result<(), NoSpace> {
         let most = if there + piece <= MAX_SHORT + BODY_OVERHEAD_BYTES {
             MAX_TOTAL
@@ -62,7 +66,7 @@ impl BodyMemory {
     }
 }
 
-/// The memory of one body. It is given back when this is dropped.
+/// The memory of one body, freed when dropped.
 pub(crate) struct BodySpace {
     memory: Arc<Mutex<BodyMemory>>,
     client: ClientAddress,
@@ -70,7 +74,7 @@ pub(crate) struct BodySpace {
 }
 
 impl BodySpace {
-    /// Begins the account of a body.
+    /// Creates the account of a body, without any memory yet.
     pub(crate) fn new(memory: &Arc<Mutex<BodyMemory>>, client: ClientAddress) -> Self {
         Self {
             memory: Arc::clone(memory),
@@ -79,10 +83,10 @@ impl BodySpace {
         }
     }
 
-    /// Takes memory for a piece that has come.
+    /// Reserves memory for a piece that has arrived.
     ///
     /// # Errors
-    /// There is none left for this client, or for a body of this length.
+    /// Returns [`NoSpace`] if no memory is left for this client, or for a body of this length.
     pub(crate) fn grow(&mut self, piece: usize) -> Result<(), NoSpace> {
         let bytes = piece
             + if self.taken == 0 {

@@ -1,4 +1,4 @@
-//! Clients of the gateway, as its bounds count them: pure.
+//! Clients of the gateway, as its limits count them. This module does no I/O.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,17 +6,16 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// The prefix of an IPv6 address that a network assigns to one machine or household: its lower 64
-/// bits are the machine's own choice.
+/// The prefix of an IPv6 address that a network assigns to one machine or household. The machine
+/// chooses the lower 64 bits itself.
 const IPV6_PREFIX: u128 = !0 << 64;
 
-/// A client by its address: an IPv4 address, however it is written, or the first 64 bits of an IPv6
-/// address.
+/// A client by its address: an IPv4 address in any form, or the first 64 bits of an IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientAddress(IpAddr);
 
 impl ClientAddress {
-    /// Returns the client of an address.
+    /// Returns the client with an [`IpAddr`].
     pub(crate) fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) if !address.is_loopback() => {
@@ -27,15 +26,15 @@ impl ClientAddress {
         }
     }
 
-    /// Returns whether the client is on this machine, whose programs are one user's and all have
-    /// one address.
+    /// Returns whether the client runs on this machine. All programs of this machine belong to one
+    /// user and share one address.
     pub(crate) fn is_local(self) -> bool {
         self.0.is_loopback()
     }
 }
 
-/// The connections of the clients of other machines: each has half of all at most, so that one
-/// client leaves some for others.
+/// The connections of clients. A client of another machine has at most half of all connections, so
+/// that others can connect as well.
 #[derive(Debug)]
 pub(crate) struct ClientConnections {
     max_of_client: usize,
@@ -43,7 +42,7 @@ pub(crate) struct ClientConnections {
 }
 
 impl ClientConnections {
-    /// Makes the account of this many connections in all.
+    /// Creates the account of at most `max_connections` connections.
     pub(crate) fn new(max_connections: usize) -> Self {
         Self {
             max_of_client: max_connections.div_ceil(2),
@@ -51,7 +50,7 @@ impl ClientConnections {
         }
     }
 
-    /// Counts a connection; `None` if its client has too many.
+    /// Counts a connection. Returns `None` if its client has too many.
     pub(crate) fn open(self: &Arc<Self>, client: ClientAddress) -> Option<ClientConnection> {
         let mut of_clients = self.of_clients.lock();
         let own = of_clients.entry(client).or_default();
@@ -66,7 +65,7 @@ impl ClientConnections {
     }
 }
 
-/// A connection of a client, counted until this is dropped.
+/// A connection of a client, counted until dropped.
 #[derive(Debug)]
 pub(crate) struct ClientConnection {
     account: Arc<ClientConnections>,

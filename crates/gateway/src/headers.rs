@@ -1,4 +1,4 @@
-//! Header fields on their way through the gateway: pure.
+//! Header fields of requests and responses that pass the gateway. Pure functions, without I/O.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 
 use crate::{NAME, access};
 
-/// What the request is for, as `docstokg fetch --role`.
+/// The purpose of the request, like `docstokg fetch --role`.
 pub(crate) const ROLE: HeaderName = HeaderName::from_static("docstokg-role");
-/// The resolver that it belongs to, as `docstokg fetch --resolver`.
+/// The resolver that the request belongs to, like `docstokg fetch --resolver`.
 pub(crate) const RESOLVER: HeaderName = HeaderName::from_static("docstokg-resolver");
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 pub(crate) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
-/// Fields by which a response sets something for a whole origin, in a browser: cookies, stored
-/// data, other addresses, scripts that answer for it, the password that the user is asked for. In
-/// the explicit form every site would set that for the gateway.
+/// Response fields with effects on a whole origin in a browser, such as cookies or service workers.
+/// In the explicit form, all sites have the origin of the gateway, so that these fields would apply
+/// to the gateway.
 const OF_AN_ORIGIN: [&str; 23] = [
     "accept-ch",
     "accept-ch-lifetime",
@@ -50,17 +50,17 @@ const OF_AN_ORIGIN: [&str; 23] = [
     "www-authenticate",
 ];
 
-/// How far a request of TRACE or OPTIONS goes.
+/// The recipient of a TRACE or OPTIONS request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceReach {
-    /// To the gateway, which answers it.
+    /// The gateway itself responds.
     Gateway,
-    /// To the origin.
+    /// The origin responds.
     Origin,
 }
 
-/// Reads how far a request goes, and takes one off what is left of its forwards (RFC 9110 section
-/// 7.6.2). A number that cannot be read is none.
+/// Returns the [`TraceReach`] of a request, and decrements its `Max-Forwards` (RFC 9110 section
+/// 7.6.2). A number that cannot be read is ignored.
 pub(crate) fn spend_forward(method: &Method, headers: &mut HeaderMap) -> TraceReach {
     if ![Method::TRACE, Method::OPTIONS].contains(method) {
         return TraceReach::Origin;
@@ -72,7 +72,7 @@ pub(crate) fn spend_forward(method: &Method, headers: &mut HeaderMap) -> TraceRe
     let Some(text) = stated.map(str::trim).filter(is_number) else {
         return TraceReach::Origin;
     };
-    // More than that is as far as anyone would go.
+    // A larger number is beyond any real chain of proxies.
     match text.parse().unwrap_or(u64::MAX) {
         0 => TraceReach::Gateway,
         left => {
@@ -82,7 +82,7 @@ pub(crate) fn spend_forward(method: &Method, headers: &mut HeaderMap) -> TraceRe
     }
 }
 
-/// Writes a request as the gateway got it, without credentials (RFC 9110 section 9.3.8).
+/// Returns a request as the gateway received it, without credentials (RFC 9110 section 9.3.8).
 pub(crate) fn trace(line: &str, headers: &HeaderMap) -> Vec<u8> {
     let mut text = format!("{line}\r\n").into_bytes();
     let is_shown = |(name, value): &(&HeaderName, &HeaderValue)| !is_credential(name, value);
@@ -95,7 +95,7 @@ pub(crate) fn trace(line: &str, headers: &HeaderMap) -> Vec<u8> {
     text
 }
 
-/// Removes the fields that are about one connection (RFC 9110 section 7.6.1).
+/// Removes the fields that apply to a single connection (RFC 9110 section 7.6.1).
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
     // A length beside a transfer coding is not that of the body (RFC 9112 section 6.3).
     if headers.contains_key(TRANSFER_ENCODING) {
@@ -105,7 +105,7 @@ fn strip_hop_by_hop(headers: &mut HeaderMap) {
     remove_where(headers, |name| is_hop_by_hop(name) || named.contains(name));
 }
 
-/// Removes the fields whose names are unwanted.
+/// Removes all fields with an unwanted name.
 fn remove_where(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
     let unwanted = headers.keys().filter(|name| is_unwanted(name));
     let unwanted: Vec<HeaderName> = unwanted.cloned().collect();
@@ -127,7 +127,7 @@ fn add_via(headers: &mut HeaderMap, version: Version, name: &str) {
     }
 }
 
-/// Says whether a request has passed the gateway of this name before.
+/// Returns whether a request has passed the gateway with this name before.
 pub(crate) fn has_passed(headers: &HeaderMap, name: &str) -> bool {
     let lines = headers.get_all(VIA).iter();
     let texts = lines.filter_map(|line| line.to_str().ok());
@@ -135,20 +135,21 @@ pub(crate) fn has_passed(headers: &HeaderMap, name: &str) -> bool {
     hops.any(|hop| hop.split_whitespace().nth(1) == Some(name))
 }
 
-/// Makes the fields of a client's request those of the request to the origin. The gateway puts its
-/// own name into `Via`, by which it recognises a request that comes back.
+/// Converts the fields of a client's request to those for the origin. The gateway adds its own name
+/// to `Via`, by which it recognises a request that comes back.
 pub(crate) fn outgoing(headers: &mut HeaderMap, version: Version, name: &str) {
     strip_hop_by_hop(headers);
     access::strip(headers);
-    // The transport sets the first two by the URL and the body; the server has answered the third.
+    // The transport sets the first two from the URL and the body. The server has processed the
+    // third.
     remove_where(headers, |name| {
         [HOST, CONTENT_LENGTH, EXPECT].contains(name) || name.as_str().starts_with("docstokg-")
     });
     add_via(headers, version, name);
 }
 
-/// Makes a page of another site harmless that a browser shows as if it were the gateway's: it gets
-/// an origin of its own, so that its scripts cannot use the gateway.
+/// Isolates a page of another site that a browser shows as part of the gateway's origin. The page
+/// gets its own origin, so that its scripts cannot use the gateway.
 pub(crate) fn isolate(headers: &mut HeaderMap) {
     remove_where(headers, |name| {
         let name = name.as_str();
@@ -159,8 +160,8 @@ pub(crate) fn isolate(headers: &mut HeaderMap) {
     headers.append(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
 }
 
-/// Sends a client on by http to where the origin sends it by https, so that it comes back to the
-/// gateway, which fetches by https.
+/// Replaces https by http in the `Location` of a redirect. The client then returns to the gateway,
+/// which fetches the URL by https.
 pub(crate) fn downgrade_location(headers: &mut HeaderMap) {
     let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
     let Some(url) = location.and_then(|text| url::Url::parse(text).ok()) else {
@@ -168,7 +169,7 @@ pub(crate) fn downgrade_location(headers: &mut HeaderMap) {
     };
     if url.scheme() == "https" && url.port().is_none() {
         let mut url = url;
-        // The schemes are of one kind, so this does not fail.
+        // Both schemes are special in the URL standard, so that this does not fail.
         let _ = url.set_scheme("http");
         if let Ok(value) = HeaderValue::from_str(url.as_str()) {
             headers.insert(LOCATION, value);
@@ -176,14 +177,14 @@ pub(crate) fn downgrade_location(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether the cache takes an answer on its way.
+/// The decision if the cache stores a response while it is relayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseStorage {
     Yes,
     No,
 }
 
-/// Makes the fields of an answer those that the client gets.
+/// Converts the fields of a response to those for the client.
 pub(crate) fn incoming(
     headers: &mut HeaderMap,
     version: Version,
@@ -203,7 +204,7 @@ pub(crate) fn incoming(
     }
 }
 
-/// Says what the cache did (RFC 9211).
+/// Returns the [`CacheUse`] of a response as `Cache-Status` (RFC 9211).
 fn cache_status(journey: &Journey, stored: ResponseStorage) -> String {
     let used = journey.cache;
     let mut status = match used {
@@ -221,7 +222,7 @@ fn cache_status(journey: &Journey, stored: ResponseStorage) -> String {
     status
 }
 
-/// Says what a request waited for, in milliseconds.
+/// Returns the waits in a [`Journey`] as `Server-Timing`, in milliseconds.
 pub(crate) fn server_timing(journey: &Journey) -> String {
     let mut timing = String::new();
     for (name, took) in [

@@ -1,19 +1,19 @@
-//! The gateway: a [`Hub`] for programs in any language, by HTTP.
+//! The gateway: a [`Hub`] for programs in any language, over HTTP.
 //!
-//! [`GatewayServer`] listens where its [`GatewayOptions`] say, and passes every request through the
-//! hub of its [`Gateway`]: `docstokg serve` is a command line for it. The hub does everything that
-//! is about origins: cache, breaker, limits. Nothing here retries, stores or waits for a limit.
+//! [`GatewayServer`] listens on the address of its [`GatewayOptions`], and sends every request
+//! through the hub of its [`Gateway`]. `docstokg serve` is its command line. The hub has the cache,
+//! the breakers and the limits: the gateway itself does not retry, store or wait for limits.
 //!
-//! One module per hop of a relayed request:
+//! A relayed request passes these modules:
 //!
-//! 1. `server` accepts the connection, within the connections that its `client` may have.
-//! 2. `access` refuses who may not use the gateway, and `target` reads which URL is meant.
-//! 3. `headers` removes what is meant for the gateway alone, and `bodies` bounds the memory that
-//!    request bodies take.
-//! 4. `relay` makes it a request of the hub, and makes the hub's response one for the client.
-//! 5. `pipe` takes the body from the origin as fast as it comes, however slowly the client reads.
+//! 1. `server` accepts the connection, within the limits of its `client`.
+//! 2. `access` refuses requests without permission, and `target` reads the wanted URL.
+//! 3. `headers` removes the fields for the gateway, and `bodies` limits the memory of request
+//!    bodies.
+//! 4. `relay` converts the request for the hub, and the hub's response for the client.
+//! 5. `pipe` reads the body as fast as the origin sends it, even if the client reads slowly.
 //!
-//! A refusal is a JSON `problem` (RFC 9457). `access`, `target` and `headers` are pure.
+//! A refusal is a JSON `problem` (RFC 9457). `access`, `target` and `headers` do no I/O.
 
 #![expect(
     clippy::disallowed_methods,
@@ -50,42 +50,42 @@ pub use self::server::GatewayServer;
 /// The name of the gateway in `Via`, `Cache-Status` and `Proxy-Status`.
 const NAME: &str = "docstokg";
 
-/// Returns the text of a metrics page, in the format of Prometheus.
+/// A function that returns the text of a metrics page, in the format of Prometheus.
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// How a gateway works.
+/// The options of a [`Gateway`].
 pub struct GatewayOptions {
-    /// The address that it listens on.
+    /// The address on which the gateway listens.
     pub address: SocketAddr,
-    /// Names by which clients reach it beside that address.
+    /// Further names by which clients reach the gateway.
     pub names: Vec<String>,
-    /// The only origin, where there is one.
+    /// The only origin, if the gateway serves a single one.
     pub origin: Option<Url>,
-    /// Whether plain URLs are fetched by https.
+    /// `true` if http URLs of proxy clients are fetched by https.
     pub upgrade: bool,
-    /// How the hub passes requests on.
+    /// The [`RelayMode`] of all requests.
     pub relay: RelayMode,
-    /// Where bodies lie that their clients read slowly.
+    /// The directory for bodies that their clients read slowly.
     pub spool: PathBuf,
-    /// What clients have to send.
+    /// The token that clients have to send, if any.
     pub token: Option<String>,
-    /// The longest request body, in bytes.
+    /// Maximum size of a request body, in bytes.
     pub max_request_body: usize,
-    /// The most connections at once.
+    /// Maximum number of connections at once.
     pub max_connections: usize,
-    /// The page `/-/metrics`, where metrics are recorded.
+    /// The page `/-/metrics`, if metrics are recorded.
     pub metrics: Option<MetricsPage>,
 }
 
-/// Adapts a configuration to clients of a gateway, which send lists as fast as they can, like a bulk
-/// run.
+/// Adapts a [`Config`] to clients of a gateway, which send many requests as fast as they can, like
+/// a bulk run.
 pub fn adapt_config(config: &mut Config) {
     config.limits.prepare_for_lists();
-    // Clients send as many HEAD requests as they like: only the user makes these free.
+    // Clients send any number of HEAD requests, so that only the user's setting makes these free.
     config.limits.count_head_unless_set();
 }
 
-/// A gateway: what its connections share.
+/// The state that all connections of a gateway share.
 pub struct Gateway {
     hub: RwLock<Hub>,
     metrics: Option<MetricsPage>,
@@ -93,12 +93,12 @@ pub struct Gateway {
     targets: TargetReader,
     relay: RelayMode,
     max_request_body: usize,
-    /// Bounds what request bodies take.
+    /// The [`BodyMemory`] that all request bodies share.
     request_bodies: Arc<Mutex<BodyMemory>>,
     spool: Arc<SpoolSpace>,
-    /// The name in `Via` of requests, by which those that come back are recognised.
+    /// The name in the `Via` of requests, by which requests that come back are recognised.
     via: String,
-    /// The resolvers that clients named.
+    /// The names of resolvers that clients have used.
     resolvers: Mutex<HashSet<String>>,
 }
 
@@ -125,8 +125,8 @@ impl Gateway {
         }
     }
 
-    /// Uses another hub for the requests that come from now on. Those of the one before go on, and
-    /// what it has reported reaches the store.
+    /// Replaces the [`Hub`] for new requests. Requests of the old hub continue, and its reports
+    /// reach the store.
     pub fn replace_hub(&self, hub: Hub) {
         let old = std::mem::replace(&mut *self.hub.write(), hub);
         tokio::spawn(async move {
@@ -134,7 +134,7 @@ impl Gateway {
         });
     }
 
-    /// Returns the hub in use.
+    /// Returns the [`Hub`] in use.
     #[must_use]
     pub fn hub(&self) -> Hub {
         self.hub.read().clone()

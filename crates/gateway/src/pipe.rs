@@ -1,9 +1,8 @@
 //! A pipe from an origin to a client that reads more slowly.
 //!
-//! A body is taken from the origin as fast as it comes, so that a slow client holds none of the
-//! origin's slots: what the client has not read lies in memory up to a bound, beyond it in a file
-//! without a name. The files of all pipes together have a bound too; a body beyond that waits for
-//! its client.
+//! The body is read as fast as the origin sends it, so that a slow client does not occupy a slot of
+//! the origin. Unread bytes are in memory up to a bound, and beyond it in a file without a name.
+//! The files of all pipes have a common bound too. A body beyond that bound waits for its client.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -23,16 +22,16 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// How much of a body lies in memory.
+/// Maximum number of bytes of a body in memory.
 const IN_MEMORY: usize = 256 << 10;
-/// How much is read from a file at once.
+/// The number of bytes that are read from a file at once.
 const READ_CHUNK_BYTES: usize = 64 << 10;
-/// How much all files hold together.
+/// Maximum size of all files together, in bytes.
 const MAX_SPOOLED: u64 = 8 << 30;
-/// How much of a body is read after its client has gone: a server drops the body when the announced
-/// length is sent, before its end is read.
+/// Maximum number of bytes that are read of a body whose client has gone. A server drops the body
+/// when the announced length is sent, before the end is read.
 const MAX_LEFTOVER_BYTES: usize = 64 << 10;
-/// How long that may take.
+/// Maximum time for reading those bytes.
 const LEFTOVER_TIME: Duration = Duration::from_secs(5);
 
 /// The disk space that the files of all pipes share.
@@ -42,7 +41,7 @@ pub(crate) struct SpoolSpace {
 }
 
 impl SpoolSpace {
-    /// Makes files in a directory.
+    /// Creates the space for files in a directory.
     pub(crate) fn new(directory: PathBuf) -> Self {
         Self {
             directory,
@@ -64,7 +63,7 @@ impl SpoolSpace {
     }
 }
 
-/// What lies in a file.
+/// The part of a body in a file.
 struct SpillFile {
     file: File,
     written: u64,
@@ -88,7 +87,7 @@ impl PipeState {
         }
     }
 
-    /// Returns the next piece that is there.
+    /// Returns the next available piece, or `None` if no piece has arrived.
     fn take(&mut self, space: &SpoolSpace) -> io::Result<Option<Bytes>> {
         if let Some(piece) = self.queue.pop_front() {
             self.queued -= piece.len();
@@ -114,7 +113,7 @@ impl PipeState {
 
 struct SharedPipe {
     state: Mutex<PipeState>,
-    /// The client has read, or has gone.
+    /// Notified when the client has read a piece or has gone.
     moved: Notify,
     space: Arc<SpoolSpace>,
 }
@@ -127,29 +126,29 @@ impl Drop for SharedPipe {
     }
 }
 
-/// The end that the client reads.
+/// The end of the pipe that the client reads.
 pub(crate) struct PipeReader(Arc<SharedPipe>);
 
-/// The end that the body goes into.
+/// The end of the pipe that receives the body.
 struct PipeWriter(Arc<SharedPipe>);
 
-/// Whether a body may lie in a file while it waits for its client.
+/// The permission to write a body to a file while it waits for its client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SpillMode {
-    /// It may: an origin is sending it.
+    /// Allowed, because an origin is sending the body.
     Allowed,
-    /// It need not: it is on disk already.
+    /// Not needed, because the body is on disk already.
     No,
 }
 
-/// Returns a reader of a body that is taken from its origin as fast as it comes.
+/// Returns a [`PipeReader`] of a body that is read as fast as its origin sends it.
 pub(crate) fn through(body: BodyStream, space: &Arc<SpoolSpace>) -> PipeReader {
     let (writer, reader) = pipe(space);
     tokio::spawn(fill(writer, None, body, SpillMode::Allowed));
     reader
 }
 
-/// Returns a reader of a stored body whose first piece has been read.
+/// Returns a [`PipeReader`] of a stored body whose first piece has been read.
 pub(crate) fn after(first: Bytes, rest: BodyStream, space: &Arc<SpoolSpace>) -> PipeReader {
     let (writer, reader) = pipe(space);
     tokio::spawn(fill(writer, Some(first), rest, SpillMode::No));
@@ -164,15 +163,15 @@ async fn fill(writer: PipeWriter, first: Option<Bytes>, mut body: BodyStream, sp
         if let Some(piece) = piece
             && writer.write(piece, spill).await.is_err()
         {
-            // What no client waits for is not taken from the origin, but for a short rest: with it
-            // the answer can be stored, and the attempt settled.
+            // Without a client, only a short rest of the body is read, so that the response can be
+            // stored and the attempt settled.
             leftover = leftover.saturating_sub(length);
             if leftover == 0 {
                 return;
             }
         }
         let next = {
-            // Dropped half-way, it would lose what is being stored.
+            // Dropping this future half-way would lose the response that is being stored.
             let mut next = std::pin::pin!(body.next());
             tokio::select! {
                 next = &mut next => next,
@@ -202,11 +201,14 @@ fn pipe(space: &Arc<SpoolSpace>) -> (PipeWriter, PipeReader) {
     (PipeWriter(Arc::clone(&shared)), PipeReader(shared))
 }
 
-/// The client has gone.
+/// The error of a write after the client has gone.
 struct ClientGone;
 
 impl PipeWriter {
-    /// Passes on a piece; waits while there is no space for it.
+    /// Writes a piece, and waits while there is no space for it.
+    ///
+    /// # Errors
+    /// Returns [`ClientGone`] if the client has gone.
     async fn write(&self, piece: Bytes, spill: SpillMode) -> Result<(), ClientGone> {
         loop {
             let moved = self.0.moved.notified();
@@ -233,7 +235,7 @@ impl PipeWriter {
             return Ok(false);
         }
         if self.spill(&mut state, piece).is_err() {
-            // The disk is full: the body waits for its client.
+            // The disk is full, so that the body waits for its client.
             self.0.space.give_back(piece.len() as u64);
             return Ok(false);
         }

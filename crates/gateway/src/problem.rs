@@ -1,5 +1,7 @@
-//! What the gateway answers by itself when it has no answer of an origin: JSON problems (RFC 9457),
-//! with `Retry-After` where waiting helps and `Proxy-Status` (RFC 9209) for other intermediaries.
+//! Responses of the gateway itself, without a response of an origin: JSON problems (RFC 9457).
+//!
+//! A problem has `Retry-After` if waiting helps, and `Proxy-Status` (RFC 9209) for other
+//! intermediaries.
 
 use std::time::Duration;
 
@@ -16,24 +18,24 @@ use crate::{NAME, headers};
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
-/// An answer of the gateway itself.
+/// A problem that becomes a response of the gateway itself.
 pub(crate) struct ProblemResponse {
     status: StatusCode,
-    /// A word for programs: why.
+    /// The reason, as a word for programs.
     reason: String,
-    /// A sentence for a person.
+    /// The reason, as a sentence for people.
     detail: String,
     /// The error type of RFC 9209.
     error: &'static str,
     retry_after: Option<Duration>,
     more: Map<String, Value>,
     header: Option<(HeaderName, HeaderValue)>,
-    /// What was waited for, where the request came that far.
+    /// The waits of the request, if it reached the hub.
     timing: Option<String>,
 }
 
 impl ProblemResponse {
-    /// Makes a problem of a status, a word and a sentence.
+    /// Creates a problem from a status, a word and a sentence.
     pub(crate) fn new(status: StatusCode, reason: &str, detail: impl Into<String>) -> Box<Self> {
         Box::new(Self {
             status,
@@ -47,13 +49,13 @@ impl ProblemResponse {
         })
     }
 
-    /// Says when to come back.
+    /// Sets the time until the next attempt.
     pub(crate) fn after(mut self: Box<Self>, wait: Duration) -> Box<Self> {
         self.retry_after = Some(wait);
         self
     }
 
-    /// The gateway makes no tunnels.
+    /// Returns the problem of a CONNECT request: the gateway does not support tunnels.
     pub(crate) fn tunnel(authority: &str) -> Box<Self> {
         let detail = format!(
             "CONNECT would hide the requests from the limits; ask for \
@@ -63,7 +65,7 @@ impl ProblemResponse {
         Self::new(StatusCode::NOT_IMPLEMENTED, "tunnel", detail)
     }
 
-    /// The client may not use the gateway.
+    /// Returns the problem of a client that may not use the gateway, for an [`AccessDenial`].
     pub(crate) fn denied(denied: AccessDenial) -> Box<Self> {
         match denied {
             AccessDenial::Token => {
@@ -91,7 +93,7 @@ impl ProblemResponse {
         }
     }
 
-    /// The hub has no answer.
+    /// Returns the problem of a request for which the hub has no response, for a [`FetchError`].
     pub(crate) fn of_error(error: &FetchError) -> Box<Self> {
         let (status, proxy_error) = status_of(&error.kind);
         let mut problem = Self::new(status, error.kind.class(), error.sentence());
@@ -116,7 +118,7 @@ impl ProblemResponse {
         problem
     }
 
-    /// Returns the answer.
+    /// Returns the problem as a [`Response`].
     pub(crate) fn into_response(self: Box<Self>) -> Response<Bytes> {
         let mut body = json!({
             "type": format!("urn:docstokg:problem:{}", self.reason),
@@ -138,7 +140,7 @@ impl ProblemResponse {
         );
         fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(wait) = self.retry_after {
-            // To the second above, and never at once.
+            // Rounded up to seconds, and at least one.
             let seconds = wait.as_millis().div_ceil(1000).max(1);
             if let Ok(value) = seconds.to_string().parse() {
                 fields.insert(RETRY_AFTER, value);
@@ -158,7 +160,7 @@ impl ProblemResponse {
     }
 }
 
-/// Returns the status for a failure of the hub, and its name in RFC 9209.
+/// Returns the status for an [`ErrorKind`] of the hub, and its error type in RFC 9209.
 fn status_of(kind: &ErrorKind) -> (StatusCode, &'static str) {
     match kind {
         ErrorKind::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "http_request_denied"),

@@ -1,4 +1,4 @@
-//! One request of a client: judged, passed through the hub, and answered.
+//! The path of a client's request: checked, sent through the hub, and returned as a response.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,22 +22,22 @@ use crate::problem::ProblemResponse;
 use crate::target::{RequestTarget, TargetForm};
 use crate::{Gateway, NAME};
 
-/// How long a client may take to send its body.
+/// Maximum time in which a client sends its body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a client may pause while it sends its body.
+/// Maximum pause of a client while it sends its body.
 const BODY_PAUSE: Duration = Duration::from_secs(15);
-/// The methods that the gateway knows; others are passed on, too.
+/// The methods in `Allow`. Other methods are relayed as well.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE";
-/// How many resolvers clients may name, each with a breaker of its own.
+/// Maximum number of resolvers that clients may name. Each resolver has its own breaker.
 const MAX_RESOLVERS: usize = 256;
-/// The longest name of a resolver, in bytes.
+/// Maximum length of the name of a resolver, in bytes.
 const MAX_RESOLVER: usize = 64;
 
-/// The body of an answer to a client.
+/// The body of a response to a client.
 pub(crate) enum ClientBody {
-    /// All of it is here.
+    /// The rest of the body is in memory.
     Whole(Option<Bytes>),
-    /// It flows.
+    /// The body arrives through a pipe.
     Piped(PipeReader),
 }
 
@@ -77,7 +77,7 @@ impl Body for ClientBody {
 }
 
 impl Gateway {
-    /// Answers a request.
+    /// Returns the response to a client's request, or a problem as a response.
     pub(crate) async fn answer(
         self: Arc<Self>,
         request: http::Request<Incoming>,
@@ -98,7 +98,7 @@ impl Gateway {
         self.take_own_authority(&mut parts);
         let form = TargetForm::of(&parts.method, &parts.uri);
         let wanted = self.targets.read(&parts.method, &parts.uri);
-        // Whether it works is no secret: a service manager asks without a token.
+        // The health is not secret: service managers query it without a token.
         let judged = if wanted == RequestTarget::Health {
             self.access.check_page(&parts.headers)
         } else {
@@ -126,8 +126,8 @@ impl Gateway {
         }
     }
 
-    /// Reads a URL of the gateway itself as a path: programs that use it as their proxy send the
-    /// whole URL.
+    /// Removes the authority from a URL of the gateway itself. Programs that use the gateway as
+    /// their proxy send the whole URL.
     fn take_own_authority(&self, parts: &mut Parts) {
         let is_own = |authority: &http::uri::Authority| self.access.is_name(authority.as_str());
         if parts.method == Method::CONNECT || !parts.uri.authority().is_some_and(is_own) {
@@ -146,7 +146,10 @@ impl Gateway {
         Ok(page("text/plain; version=0.0.4; charset=utf-8", metrics()))
     }
 
-    /// Passes a request through the hub.
+    /// Sends a request through the hub.
+    ///
+    /// # Errors
+    /// Returns a [`ProblemResponse`] for a request that must not be relayed or has no response.
     async fn relay(
         &self,
         mut parts: Parts,
@@ -180,7 +183,10 @@ impl Gateway {
         Ok(response)
     }
 
-    /// Reads the body of a client's request, into the memory that all of them share.
+    /// Reads the body of a client's request into the shared memory.
+    ///
+    /// # Errors
+    /// Returns a [`ProblemResponse`] for a body that is too long, too slow or broken.
     async fn read(
         &self,
         parts: &Parts,
@@ -202,7 +208,7 @@ impl Gateway {
         }
     }
 
-    /// Collects the pieces of a body, each in memory that is free for it.
+    /// Collects the pieces of a body, each after reserving its memory.
     async fn collect(
         &self,
         mut body: Incoming,
@@ -236,7 +242,7 @@ impl Gateway {
         }
     }
 
-    /// Makes a client's request one for the hub.
+    /// Converts a client's request to a [`Request`] of the hub.
     fn request(
         &self,
         parts: Parts,
@@ -279,7 +285,8 @@ impl Gateway {
         })
     }
 
-    /// Takes the name of a resolver that a client gives, within bounds: each has state of its own.
+    /// Checks the name of a resolver, and limits the number of names, because each has its own
+    /// state.
     fn resolver(&self, name: &str) -> Result<String, Box<ProblemResponse>> {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         let is_name = !name.is_empty() && name.len() <= MAX_RESOLVER && name.bytes().all(is_word);
@@ -299,8 +306,8 @@ impl Gateway {
         ))
     }
 
-    /// Returns who named the target: the operator, or a client, which may not reach into the
-    /// private network.
+    /// Returns the [`Provenance`] of targets: named by the operator, or by a client, which must not
+    /// reach internal addresses.
     fn provenance(&self) -> Provenance {
         if self.targets.origin.is_some() {
             Provenance::UserSupplied
@@ -309,7 +316,7 @@ impl Gateway {
         }
     }
 
-    /// Makes an answer of the hub one for the client.
+    /// Converts a response of the hub to one for the client.
     async fn respond(
         &self,
         method: &Method,
@@ -327,7 +334,7 @@ impl Gateway {
         };
         headers::incoming(&mut head.headers, head.version, &journey, stored);
         if head.status == StatusCode::TOO_MANY_REQUESTS {
-            // Clients wait for what is stated; limits hold them back after that.
+            // Clients obey a declared wait; the limits delay them afterwards.
             let wait = head.headers.entry(RETRY_AFTER);
             wait.or_insert(HeaderValue::from_static("1"));
         }
@@ -335,8 +342,8 @@ impl Gateway {
             ProblemResponse::new(StatusCode::BAD_GATEWAY, "body", error.to_string())
         };
         let body = if has_no_body(method, &head) {
-            // The server does not ask for what it does not send: it ends here, so that it is
-            // settled, and stored before the client can ask again.
+            // The server does not read a body that it does not send. Reading to the end here
+            // settles the attempt, and stores the response before the next request.
             while body.next().await.map_err(broken)?.is_some() {}
             ClientBody::Whole(None)
         } else if body.is_live() {
@@ -356,19 +363,20 @@ impl Gateway {
     }
 }
 
-/// The body of a request is too long.
+/// Returns the [`ProblemResponse`] for a request body that is too long.
 fn too_long(most: usize) -> Box<ProblemResponse> {
     let why = format!("the body of the request is longer than {most} bytes (--max-request-body)");
     ProblemResponse::new(StatusCode::PAYLOAD_TOO_LARGE, "request_body", why)
 }
 
-/// The body of a request comes too slowly.
+/// Returns the [`ProblemResponse`] for a request body that arrives too slowly.
 fn too_slow(missed: &str) -> Box<ProblemResponse> {
     let why = format!("the body of the request did not arrive {missed}");
     ProblemResponse::new(StatusCode::REQUEST_TIMEOUT, "request_body", why)
 }
 
-/// Answers a request that goes no further: what TRACE sent, or how one talks with the gateway.
+/// Returns the response to a request that ends at the gateway: the traced request, or the allowed
+/// methods.
 fn last_recipient(parts: &Parts, url: &Url) -> Response<ClientBody> {
     let (kind, text) = if parts.method == Method::TRACE {
         let line = format!("TRACE {} {:?}", docstokg_hub::redact(url), parts.version);
@@ -384,17 +392,17 @@ fn last_recipient(parts: &Parts, url: &Url) -> Response<ClientBody> {
     response
 }
 
-/// Returns the length that a message states.
+/// Returns the declared length of a message.
 fn length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Says whether a piece is all of a body.
+/// Returns whether a piece is the whole body.
 fn has_all(headers: &HeaderMap, piece: &Bytes) -> bool {
     length(headers) == Some(piece.len())
 }
 
-/// Says whether an answer has no body (RFC 9110 section 6.4.1), or an empty one.
+/// Returns whether a response has no body (RFC 9110 section 6.4.1), or an empty one.
 fn has_no_body(method: &Method, head: &ResponseHead) -> bool {
     *method == Method::HEAD
         || matches!(
@@ -404,7 +412,7 @@ fn has_no_body(method: &Method, head: &ResponseHead) -> bool {
         || length(&head.headers) == Some(0)
 }
 
-/// Says how the gateway is used.
+/// Returns the text of the help page.
 fn help(parts: &Parts) -> String {
     let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
     let host = host.unwrap_or("GATEWAY");
@@ -416,7 +424,7 @@ fn help(parts: &Parts) -> String {
     )
 }
 
-/// Makes a page of the gateway itself.
+/// Returns a page of the gateway itself.
 fn page(kind: &'static str, text: impl Into<Bytes>) -> Response<ClientBody> {
     let mut response = Response::new(ClientBody::from(text.into()));
     let headers = response.headers_mut();

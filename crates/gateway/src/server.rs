@@ -1,4 +1,4 @@
-//! Connections: accepted within bounds, closed when idle or stuck, ended in good order.
+//! Connections: accepted up to a limit, closed when idle or stuck, and ended gracefully.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,16 +20,16 @@ use tokio::time::{Instant, Sleep};
 use crate::client::{ClientAddress, ClientConnection, ClientConnections};
 use crate::{Gateway, GatewayOptions};
 
-/// How long a client may take to send the head of a request, idle time included.
+/// Maximum time in which a client sends the head of a request, idle time included.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a client may leave what is sent to it unread.
+/// Maximum time for which a client does not read its response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(120);
-/// The longest head of a request, in bytes.
+/// Maximum size of the head of a request, in bytes.
 const MAX_HEAD: usize = 64 << 10;
-/// How long to wait after a failure to accept, such as too many open files.
+/// The wait after a failure to accept a connection, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A gateway that listens.
+/// A [`Gateway`] that listens on an address.
 pub struct GatewayServer {
     gateway: Arc<Gateway>,
     listener: TcpListener,
@@ -37,7 +37,7 @@ pub struct GatewayServer {
     of_clients: Arc<ClientConnections>,
 }
 
-/// A connection that was accepted, and what it holds until its end.
+/// An accepted connection, with its place among the connections until its end.
 struct AcceptedConnection {
     stream: TcpStream,
     client: ClientAddress,
@@ -45,10 +45,10 @@ struct AcceptedConnection {
 }
 
 impl GatewayServer {
-    /// Listens on the address of the options.
+    /// Listens on the address of the [`GatewayOptions`].
     ///
     /// # Errors
-    /// The address cannot be listened on.
+    /// Returns an [`io::Error`] if the address cannot be listened on.
     pub async fn bind(mut options: GatewayOptions, hub: Hub) -> io::Result<Self> {
         let listener = TcpListener::bind(options.address).await?;
         options.address = listener.local_addr()?;
@@ -68,14 +68,14 @@ impl GatewayServer {
         self.gateway.access.address
     }
 
-    /// Returns what the connections share.
+    /// Returns the [`Gateway`]: the state that the connections share.
     #[must_use]
     pub fn gateway(&self) -> Arc<Gateway> {
         Arc::clone(&self.gateway)
     }
 
-    /// Serves until `stop` says so; then accepts no more, and finishes the requests that have
-    /// begun within `grace`.
+    /// Serves until `stop` becomes `true`. Then accepts no more connections, and finishes begun
+    /// requests within `grace`.
     pub async fn run(self, mut stop: watch::Receiver<bool>, grace: Duration) {
         let mut connections = JoinSet::new();
         loop {
@@ -95,12 +95,12 @@ impl GatewayServer {
         }
         drop(self.listener);
         let finished = async { while connections.join_next().await.is_some() {} };
-        // Those that take longer are cut off.
+        // Longer requests are cut off.
         let _ = tokio::time::timeout(grace, finished).await;
     }
 
-    /// Accepts a connection when there are not too many. If its client has too many, it is closed
-    /// at once.
+    /// Returns an [`AcceptedConnection`], after waiting for a place among all connections. Closes
+    /// the connection at once if its client has too many.
     async fn accept(&self) -> io::Result<Option<AcceptedConnection>> {
         let permit = Arc::clone(&self.connections).acquire_owned().await;
         let permit = permit.map_err(io::Error::other)?;
@@ -109,7 +109,7 @@ impl GatewayServer {
         let Some(connection) = self.of_clients.open(client) else {
             return Ok(None);
         };
-        // Small answers are not delayed; where that cannot be set, they are.
+        // Avoids a delay of small responses. Without this option, they are only slower.
         let _ = stream.set_nodelay(true);
         Ok(Some(AcceptedConnection {
             stream,
@@ -142,7 +142,7 @@ async fn serve(
         .serve_connection(TokioIo::new(WatchedConnection::new(stream)), service);
     let mut connection = std::pin::pin!(connection);
     let stopped = tokio::select! {
-        // A client that breaks off is not reported: it knows.
+        // A client that breaks off is not reported, because it knows.
         _ = connection.as_mut() => false,
         _ = stop.wait_for(|stop| *stop) => true,
     };
@@ -152,7 +152,7 @@ async fn serve(
     }
 }
 
-/// A connection whose writes fail when the client does not read for too long.
+/// A connection whose writes fail if the client does not read for too long.
 struct WatchedConnection {
     stream: TcpStream,
     stuck: Option<Pin<Box<Sleep>>>,
@@ -166,7 +166,7 @@ impl WatchedConnection {
         }
     }
 
-    /// Passes on the result of a write; gives up one that waits for too long.
+    /// Returns the result of a write, or an error if the write waits for too long.
     fn watch<T>(
         &mut self,
         context: &mut Context<'_>,

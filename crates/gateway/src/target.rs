@@ -1,18 +1,18 @@
-//! What a request line asks of the gateway: pure.
+//! The target of a request to the gateway. Pure functions, without I/O.
 //!
-//! A program with an ordinary proxy setting sends the absolute form (`GET http://host/path`). What
-//! it sends for https is CONNECT, through which the hub could see nothing: the explicit form
-//! `http://GATEWAY/https://host/path` takes its place. With a fixed origin every path is a path
-//! there.
+//! A program with an ordinary proxy setting sends the absolute form (`GET http://host/path`). For
+//! https it sends CONNECT, through which the hub cannot see requests. The explicit form
+//! `http://GATEWAY/https://host/path` replaces it. With a fixed origin, every path belongs to that
+//! origin.
 
 use http::uri::Scheme;
 use http::{Method, Uri};
 use url::Url;
 
-/// Paths of the gateway itself.
+/// The prefix of paths of the gateway itself.
 const OWN_PREFIX: &str = "/-/";
 
-/// How a request names what it wants.
+/// The form in which a request line names its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TargetForm {
     /// A whole URL, as programs send it to their proxy.
@@ -22,7 +22,7 @@ pub(crate) enum TargetForm {
 }
 
 impl TargetForm {
-    /// Returns the form of a request line.
+    /// Returns the [`TargetForm`] of a request line.
     pub(crate) fn of(method: &Method, uri: &Uri) -> Self {
         if uri.scheme().is_some() || *method == Method::CONNECT {
             Self::Proxy
@@ -32,36 +32,36 @@ impl TargetForm {
     }
 }
 
-/// What a request wants.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RequestTarget {
-    /// Another server's answer.
+    /// A URL of another server.
     Url(Box<Url>),
-    /// Whether the gateway works.
+    /// The health of the gateway.
     Health,
     /// The metrics of the gateway.
     Metrics,
-    /// How to use the gateway.
+    /// The help page of the gateway.
     Help,
-    /// A tunnel, which the gateway does not make.
+    /// A tunnel, which the gateway does not support.
     Tunnel,
-    /// Another server than the only origin.
+    /// A server other than the only origin.
     Misdirected,
-    /// Nothing that the gateway has; why.
+    /// An unknown target, with the reason as text.
     Unknown(String),
 }
 
-/// How targets are read.
+/// The settings for reading targets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TargetReader {
-    /// The only origin, where there is one.
+    /// The only origin, if the gateway serves a single one.
     pub(crate) origin: Option<Url>,
-    /// Whether `http` URLs that are sent to the proxy are fetched by https.
+    /// `true` if `http` URLs of proxy clients are fetched by https.
     pub(crate) upgrade: bool,
 }
 
 impl TargetReader {
-    /// Reads what a request wants.
+    /// Returns the [`RequestTarget`] of a request line.
     pub(crate) fn read(&self, method: &Method, uri: &Uri) -> RequestTarget {
         if *method == Method::CONNECT {
             return RequestTarget::Tunnel;
@@ -91,16 +91,16 @@ impl TargetReader {
                 return RequestTarget::Unknown(format!("the URL cannot be read: {error}"));
             }
         };
-        // A port of its own says that the plain protocol is meant.
+        // An explicit port means that the plain protocol is intended.
         if self.upgrade && url.scheme() == "http" && url.port().is_none() {
-            // The schemes are of one kind, so this does not fail.
+            // Both schemes are special in the URL standard, so that this does not fail.
             let _ = url.set_scheme("https");
         }
         RequestTarget::Url(Box::new(url))
     }
 }
 
-/// Says whether a whole URL names the origin.
+/// Returns whether a whole URL belongs to the origin.
 fn is_of(origin: &Url, uri: &Uri) -> bool {
     let port = |scheme: Option<&str>| if scheme == Some("https") { 443 } else { 80 };
     let asked = uri.port_u16().unwrap_or(port(uri.scheme_str()));
@@ -125,7 +125,7 @@ fn own(path: &str) -> RequestTarget {
 
 fn at(origin: &Url, path: &str) -> RequestTarget {
     let base = origin.as_str().trim_end_matches('/');
-    // `OPTIONS *` is about the server itself.
+    // `OPTIONS *` concerns the server itself.
     if !path.starts_with('/') {
         return RequestTarget::Help;
     }
@@ -146,7 +146,7 @@ fn at(origin: &Url, path: &str) -> RequestTarget {
     }
 }
 
-/// Reads `/https://host/path`. Some programs join two slashes to one.
+/// Reads `/https://host/path`. Some programs join the two slashes to one.
 fn explicit(path: &str) -> RequestTarget {
     let Some(rest) = path.strip_prefix('/') else {
         return RequestTarget::Help;

@@ -1,10 +1,11 @@
-//! The admission of a site: which request may be sent now, which waits, which holds a slot.
+//! The admission to a site: which request is sent now, which waits, which has a slot.
 //!
-//! A [`SiteAdmission`] joins the store's state of one site with what belongs to this process alone:
-//! the lanes, one per host, role and kind, each with its queue of waiters; and the slots. A
-//! [`AdmissionQueue`] is a way into its site. [`admit`] takes one attempt through it, state by
-//! state, and [`permits`] holds and settles what an attempt was permitted by all the sites it had
-//! to pass.
+//! A [`SiteAdmission`] joins the state of a site in the store with the state of this process: its
+//! admission queues and its slots. There is one queue per host, role and kind.
+//!
+//! - [`admission_queue`] has the queues, and [`registry`] creates them.
+//! - [`admit`] takes one attempt through its queue, and [`states`] has the waits.
+//! - [`permits`] collects and settles the permits of an attempt at all its sites.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,43 +43,44 @@ pub(crate) use host_health::{HealthSign, HostHealth};
 pub(crate) use permit::{BodyAhead, Consequence, HeldPermit, PermitState};
 pub(crate) use permits::{AttemptDenial, AttemptReport, Permits, Route};
 
-/// One site, as this process sees it.
+/// The state of one site, as this process sees it.
 pub(crate) struct SiteAdmission {
     pub(crate) key: SiteKey,
     pub(crate) handle: Arc<dyn SiteHandle>,
     runtime: Arc<dyn Runtime>,
-    /// Other processes change the state as well, and wake no request of this one.
+    /// `true` if other processes also change the state. Their changes wake no request of this one.
     shared: bool,
-    /// Answers of the store take their time.
+    /// `true` if the store replies over a network, so that an operation takes time.
     remote: bool,
-    /// How long.
+    /// The usual duration of an operation of the store.
     round_trip: round_trip::RoundTrip,
     lanes: Mutex<Vec<Arc<LaneState>>>,
     heartbeat: heartbeat::Heartbeat,
     pub(crate) health: HostHealth,
-    /// Whether this process has changed an adaptive rate of the site.
+    /// `true` if this process has changed an adaptive rate of the site.
     has_adapted: AtomicBool,
     news: Arc<SiteNews>,
-    /// Where a breaker of this process alone is shown to others: they see it, and do not obey it.
+    /// The store and key that display a breaker of this process to others. Other processes show the
+    /// breaker, but do not obey it.
     shown: Option<(Arc<dyn StateStore>, SiteKey)>,
 }
 
-/// Where sites report changes that belong to no request.
+/// The recipients of changes that belong to no request.
 pub(crate) struct SiteNews {
     pub(crate) observers: Arc<[Arc<dyn Observer>]>,
-    /// Counts the changes of breakers that heartbeats brought.
+    /// Counts the changes of breakers, for tasks that wait for a change.
     pub(crate) changes: watch::Sender<u64>,
 }
 
 impl SiteAdmission {
-    /// Wakes all waiters: the state of the site has changed, and they have reason to ask again.
+    /// Wakes all waiters to send their admission requests again: the state of the site has changed.
     pub(crate) fn wake_all(&self) {
         for lane in &*self.lanes.lock() {
             lane.queue.wake_all();
         }
     }
 
-    /// Returns until when the breaker is open, as this process last saw it.
+    /// Returns the instant until which the breaker is open, as this process last saw it.
     pub(crate) fn open_until(&self) -> Option<BootInstant> {
         self.health.open_until(self.runtime.boot())
     }
@@ -88,12 +90,12 @@ impl SiteAdmission {
         self.news.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Shows a transition of this process's own breaker to other processes.
+    /// Displays a [`Transition`] of this process's own breaker to other processes.
     fn show(&self, transition: &Transition) {
         let Some((store, key)) = &self.shown else {
             return;
         };
-        // A store that does not answer shows nothing; the breaker holds all the same.
+        // If the store fails, the breaker is not displayed, but applies all the same.
         match (transition.to, transition.reset, &transition.reason) {
             (BreakerState::Open, Some(reset), Some(OpenReason::EarlyProbeFailed)) => {
                 drop(store.site(key).block(reset, &OpenReason::ProbeFailed));
@@ -113,14 +115,14 @@ impl SiteAdmission {
         }
     }
 
-    /// Wakes the heads of the site's other queues: a position before them is free again.
+    /// Wakes the heads of the site's other queues: an earlier position has become free.
     fn wake_heads_beside(&self, lane: &AdmissionQueue) {
         for other in self.lanes.lock().iter().filter(|other| !lane.is(other)) {
             other.queue.wake_head();
         }
     }
 
-    /// Wakes all waiters if the answer is yes, now or when it comes.
+    /// Wakes all waiters if the reply is `true`, now or when the reply arrives.
     pub(crate) fn wake_if(self: &Arc<Self>, answer: StoreReply<bool>) {
         match answer {
             StoreReply::Ready(Ok(true)) => self.wake_all(),
@@ -160,8 +162,8 @@ impl SiteAdmission {
         self.spread_change();
     }
 
-    /// Returns whether a request waits for the site or is on its way through it, or the end of the
-    /// run has to be reported to it.
+    /// Returns whether the site must be kept: a request uses it, or an adaptive rate of the run has
+    /// to be deleted.
     fn is_used(&self) -> bool {
         let lanes = self.lanes.lock();
         self.has_adapted.load(Ordering::Relaxed)

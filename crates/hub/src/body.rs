@@ -1,4 +1,4 @@
-//! Reading a body: with patience that ends, decoded, and within its caps.
+//! Reading a body: within time limits and size caps, decoded, and optionally stored in the cache.
 
 mod pace;
 
@@ -19,13 +19,13 @@ use crate::decode::{DecodeCaps, DecodeError, DecodeStep, Decoder};
 use crate::response::ResponseHead;
 use crate::transport::{Body, SendError};
 
-/// For how long a body is decoded before others may run.
+/// Maximum time for decoding before other tasks may run.
 const DECODE_SLICE: Duration = Duration::from_millis(2);
 
-/// How much is reserved for a body whose length is announced.
+/// Maximum memory in bytes that is reserved for a body with an announced length.
 const MAX_RESERVED: u64 = 8 << 20;
 
-/// Lets others run, once.
+/// Lets other tasks run once.
 async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|context| {
@@ -38,14 +38,14 @@ async fn yield_now() {
     .await;
 }
 
-/// Why a body did not come to its end.
+/// The reason why a body did not reach its end.
 #[derive(Debug)]
 pub(crate) enum BodyError {
     /// The origin or the network failed.
     Fault(Fault, String),
-    /// It is larger than the cap.
+    /// The body is larger than the cap, which the value names in bytes.
     TooLarge(u64),
-    /// It does not decode.
+    /// The body cannot be decoded.
     Decode(String),
     /// The caller's deadline passed.
     Deadline,
@@ -60,7 +60,7 @@ impl BodyError {
 }
 
 impl From<SendError> for BodyError {
-    /// In the middle of an answer, whatever the origin says means that the answer broke off.
+    /// In the middle of a response, every error of the origin means that the response broke off.
     fn from(error: SendError) -> Self {
         match error {
             SendError::Fault { fault, message } | SendError::Closed { fault, message } => {
@@ -72,23 +72,23 @@ impl From<SendError> for BodyError {
     }
 }
 
-/// How much of a body is read, and for how long.
+/// The limits of reading a body: size, time and encodings.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadLimits<'a> {
-    /// The most decoded bytes.
+    /// The maximum number of decoded bytes.
     pub(crate) cap: u64,
     pub(crate) deadline: BootInstant,
-    /// Timeouts, the least throughput and the decode ratio.
+    /// Timeouts, the minimum throughput and the maximum decode ratio.
     pub(crate) config: &'a TransportConfig,
-    /// Whether encodings are undone.
+    /// [`Coding::Decoded`] if the reader decodes the body.
     pub(crate) coding: Coding,
 }
 
-/// A body being read.
+/// A body that is being read.
 pub(crate) struct BodyReader {
     body: Box<dyn Body>,
     decoder: Option<Decoder>,
-    /// The headers name more encodings than are undone: the body is refused.
+    /// `true` if the headers name more encodings than the hub decodes: the body is refused.
     is_refused: bool,
     runtime: Arc<dyn Runtime>,
     pace: MinimumPace,
@@ -98,9 +98,9 @@ pub(crate) struct BodyReader {
     received: u64,
     delivered: u64,
     ended: bool,
-    /// The end, where it was read before the last piece was handed out.
+    /// The end of the body, if it was read before the last piece was returned.
     end: Option<Result<Option<Bytes>, BodyError>>,
-    /// The cache, which takes every piece too.
+    /// The cache entry that receives every piece as well.
     keeping: Option<Box<StoringResponse>>,
     is_stored: bool,
 }
@@ -162,12 +162,12 @@ impl BodyReader {
         }
     }
 
-    /// Stores the body in the cache as well, while it is read to its end.
+    /// Also stores the body in the cache, while it is read to its end.
     pub(crate) fn keep(&mut self, keeping: StoringResponse) {
         self.keeping = Some(Box::new(keeping));
     }
 
-    /// Returns whether the cache takes the body while it is read.
+    /// Returns whether the cache receives the body while it is read.
     pub(crate) fn is_being_stored(&self) -> bool {
         self.keeping.is_some()
     }
@@ -177,7 +177,7 @@ impl BodyReader {
         self.is_stored
     }
 
-    /// Returns whether the pieces are what was sent, or decoded.
+    /// Returns the [`Coding`] of the pieces: as sent, or decoded.
     pub(crate) fn coding(&self) -> Coding {
         match self.decoder {
             Some(_) => Coding::Decoded,
@@ -185,18 +185,20 @@ impl BodyReader {
         }
     }
 
-    /// Returns the bytes that came over the wire so far.
+    /// Returns the number of bytes received over the wire so far.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
-    /// Returns the length that was announced.
+    /// Returns the announced length of the body in bytes, if known.
     pub(crate) fn expected(&self) -> Option<u64> {
         self.expected
     }
 
-    /// Refuses a body that says of itself that it is too large, or coded too often, before any of
-    /// it is read.
+    /// Refuses a body whose announced length exceeds the cap, before any of it is read.
+    ///
+    /// # Errors
+    /// Returns [`BodyError::TooLarge`].
     pub(crate) fn check_announced(&mut self) -> Result<(), BodyError> {
         match self.expected {
             Some(length) if self.decoder.is_none() && length > self.cap => {
@@ -207,6 +209,9 @@ impl BodyReader {
     }
 
     /// Returns the next decoded piece, or `None` at the end.
+    ///
+    /// # Errors
+    /// Returns the [`BodyError`] for which the body cannot be read further.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         if let Some(end) = self.end.take() {
             return end;
@@ -218,7 +223,8 @@ impl BodyReader {
         self.pass_on(&piece).await;
         let is_last = self.decoder.is_none() && self.expected == Some(self.received);
         if is_last && matches!(piece, Ok(Some(_))) {
-            // Stored before its reader has all of it: what that asks for next is not older.
+            // Stored before the reader has the last piece, so that the reader's next request finds
+            // this response in the cache.
             let end = self.next_piece().await;
             self.pass_on(&end).await;
             self.end = Some(end);
@@ -226,7 +232,7 @@ impl BodyReader {
         piece
     }
 
-    /// Gives the cache what was read. A body that breaks off is not stored.
+    /// Passes a piece or the end to the cache. A body that breaks off is not stored.
     async fn pass_on(&mut self, piece: &Result<Option<Bytes>, BodyError>) {
         match piece {
             Ok(Some(piece)) => {
@@ -273,7 +279,7 @@ impl BodyReader {
         }
     }
 
-    /// Waits for the next chunk from the wire, within the deadline and no slower than allowed.
+    /// Waits for the next chunk from the wire, within the deadline and the [`MinimumPace`].
     async fn receive_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         let patience = (self.runtime.boot() + self.pace.idle).min(self.deadline);
         let chunk = before(&*self.runtime, patience, self.body.chunk()).await;
@@ -298,8 +304,8 @@ impl BodyReader {
         Ok(Some(chunk))
     }
 
-    /// Decodes what has come, up to the next piece. Looks at the deadline, and lets others run,
-    /// every few steps.
+    /// Decodes the received bytes up to the next piece. Every few steps, the method checks the
+    /// deadline and lets other tasks run.
     async fn decode(&mut self) -> Result<Option<Bytes>, BodyError> {
         let mut begun = self.runtime.boot();
         while let Some(decoder) = &mut self.decoder {
@@ -361,7 +367,7 @@ impl BodyReader {
         }
     }
 
-    /// Reads everything into memory.
+    /// Reads the whole body into memory.
     pub(crate) async fn collect(&mut self) -> Result<Bytes, BodyError> {
         let Some(first) = self.next().await? else {
             return Ok(Bytes::new());
@@ -369,8 +375,8 @@ impl BodyReader {
         let Some(second) = self.next().await? else {
             return Ok(first);
         };
-        // What is reserved and not written to takes no memory; a vector that grows leaves its
-        // earlier ones behind.
+        // Reserved memory that is not written takes no physical memory. A growing vector would
+        // leave its earlier allocations behind.
         let announced = self.expected.filter(|_| self.decoder.is_none());
         let announced = announced.unwrap_or(0).min(MAX_RESERVED).min(self.cap);
         let announced = usize::try_from(announced).unwrap_or(0);
@@ -383,7 +389,7 @@ impl BodyReader {
         Ok(all.into())
     }
 
-    /// Reads what fits into `most` bytes and drops the rest: the answer matters no more.
+    /// Reads up to `most` bytes and drops the rest, because the response no longer matters.
     pub(crate) async fn preview(&mut self, most: usize) -> Result<Bytes, BodyError> {
         let mut kept = Vec::new();
         while kept.len() < most {
@@ -401,7 +407,7 @@ impl BodyReader {
     }
 }
 
-/// Returns whether an answer has no body, whatever its Content-Length says (RFC 9110 section
+/// Returns whether a response has no body, regardless of its Content-Length (RFC 9110 section
 /// 6.4.1).
 fn is_bodiless(method: &Method, status: StatusCode) -> bool {
     method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)

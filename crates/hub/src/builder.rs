@@ -1,4 +1,4 @@
-//! Puts a hub together: every part has a default but the configuration.
+//! The construction of a [`Hub`]: every part except the configuration has a default.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::store;
 use crate::transport::wire::WireOptions;
 use crate::transport::{Transport, TransportError, WireTransport};
 
-/// Puts a hub together. Everything has a default but the configuration.
+/// Builds a [`Hub`]. Every part except the configuration has a default.
 pub struct HubBuilder {
     config: Arc<Config>,
     runtime: Arc<dyn Runtime>,
@@ -39,10 +39,10 @@ pub struct HubBuilder {
     cache: Option<CacheStore>,
 }
 
-/// Why a hub cannot be built.
+/// The reason why a hub cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The transport cannot be set up: a certificate or a proxy is not one.
+    /// The transport cannot be set up, because of an invalid certificate or proxy.
     #[error(transparent)]
     Transport(#[from] TransportError),
     /// The store that the configuration names cannot be opened.
@@ -51,7 +51,7 @@ pub enum BuildError {
 }
 
 impl HubBuilder {
-    /// Starts from a configuration.
+    /// Creates a builder for a [`Config`], with defaults for all other parts.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
@@ -68,73 +68,75 @@ impl HubBuilder {
         }
     }
 
-    /// Runs on another clock and executor than tokio's.
+    /// Replaces the clock and executor; the default is [`TokioRuntime`].
     #[must_use]
     pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.runtime = runtime;
         self
     }
 
-    /// Takes random numbers from a seed.
+    /// Replaces the source of random numbers, such as by a seeded [`Random`].
     #[must_use]
     pub fn random(mut self, random: Random) -> Self {
         self.random = random;
         self
     }
 
-    /// Sends through another transport than reqwest.
+    /// Replaces the [`Transport`]; the default is [`WireTransport`].
     #[must_use]
     pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.transport = Some(transport);
         self
     }
 
-    /// Keeps state in this store, whatever the configuration names.
+    /// Keeps state in this [`StateStore`] instead of the configured one.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn StateStore>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// Stores answers in this cache, which no other process uses, whatever the configuration says.
+    /// Stores responses in this [`CacheStore`] instead of the configured one. No other process may
+    /// use the store.
     #[must_use]
     pub fn cache(mut self, cache: CacheStore) -> Self {
         self.cache = Some(cache);
         self
     }
 
-    /// Says where the configured store keeps its files, unless its DSN says so.
+    /// Sets the directory of the configured store, unless its DSN names a path.
     #[must_use]
     pub fn state_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.state_dir = Some(directory.into());
         self
     }
 
-    /// Receives a sentence when the configured store becomes unavailable, and when it is back.
+    /// Sets the receiver of a sentence when the configured store becomes unavailable, and when it
+    /// is available again.
     #[must_use]
     pub fn notice(mut self, notice: AvailabilityNotice) -> Self {
         self.notice = notice;
         self
     }
 
-    /// Adds an observer of events.
+    /// Adds an [`Observer`] of events.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
         self
     }
 
-    /// Says how connections are made; the connect timeout comes from the configuration.
+    /// Sets the [`WireOptions`] for connections. The connect timeout comes from the configuration.
     #[must_use]
     pub fn wire(mut self, wire: WireOptions) -> Self {
         self.wire = wire;
         self
     }
 
-    /// Builds the hub, with the store that the configuration names unless one is given.
+    /// Builds the [`Hub`], with the configured store unless [`HubBuilder::store`] was called.
     ///
     /// # Errors
-    /// The transport cannot be set up, or the store cannot be opened.
+    /// Returns a [`BuildError`] if the transport cannot be set up or the store cannot be opened.
     pub fn build(mut self) -> Result<Hub, BuildError> {
         let headers = DefaultHeaders::new(|role| {
             HeaderValue::from_str(&self.config.identity.user_agent(role))
@@ -200,7 +202,8 @@ impl HubBuilder {
         })))
     }
 
-    /// Opens the cache that is given or configured.
+    /// Opens the [`StoredResponses`] of the cache that was passed to the builder, otherwise the
+    /// configured one.
     fn open_cache(&mut self, headers: &DefaultHeaders) -> Option<StoredResponses> {
         let (store, sharing) = match self.cache.take() {
             Some(store) => (store, Sharing::Process),

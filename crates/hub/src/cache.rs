@@ -1,15 +1,16 @@
-//! The response cache: looked up before the breaker and the limiter, updated after the answer.
+//! The response cache: looked up before breaker and limiter, updated after the response.
 //!
-//! What may be stored and reused is decided in `docstokg_policy::freshness`; responses live in a
-//! `docstokg_stores::cache::CacheStore`. Here both meet a hop: `look_up` finds an answer or makes
-//! a [`CachePlan`] for the origin's, `store_response` stores that while its body is read,
-//! `validate` takes a 304, `flights` makes concurrent requests for the same thing wait for one of
-//! them.
+//! The rules are those of [`docstokg_policy::freshness`]; responses live in a [`CacheStore`].
 //!
-//! Bodies are stored as the hub decodes them, and the headers say so: `Content-Encoding` and the
-//! length of the encoded body are not kept. Requests for a range, and downloads that resume, go to
-//! the origin. Those of relayed requests are stored as they were sent, and apart; ranges of them are
-//! served. Without a configured cache nothing here runs.
+//! - [`look_up`] finds a response, or makes a [`CachePlan`] for the response of the origin.
+//! - [`store_response`] stores that response while its body is read, and [`validate`] processes a
+//!   304.
+//! - [`flights`] makes concurrent requests for the same response wait for one of them.
+//!
+//! The hub stores bodies decoded, without `Content-Encoding` and without the encoded length.
+//! Requests for a range and resumed downloads bypass the cache. Responses to relayed requests are
+//! stored as sent, in their own key space, and ranges of them are served. Without a configured
+//! cache, nothing here runs.
 
 mod flights;
 mod key;
@@ -39,7 +40,7 @@ use crate::clock::Runtime;
 use crate::config::Config;
 use crate::request_headers::DefaultHeaders;
 
-/// The cache of a hub; without a store it does nothing.
+/// The cache of a hub. Without a store, every request is sent.
 pub(crate) struct ResponseCache {
     stored: Option<StoredResponses>,
     config: Arc<Config>,
@@ -62,7 +63,7 @@ impl ResponseCache {
         }
     }
 
-    /// Returns the store of responses, where one is configured.
+    /// Returns the [`CacheStore`], if one is configured.
     pub(crate) fn store(&self) -> Option<&CacheStore> {
         self.stored.as_ref().map(|stored| &stored.store)
     }
@@ -74,29 +75,29 @@ impl ResponseCache {
     }
 }
 
-/// The store of a cache, and the requests that wait for each other's responses.
+/// The store of a cache, and the flights of requests that share responses.
 pub(crate) struct StoredResponses {
     store: CacheStore,
     flights: CacheFlights,
     holder: Holder,
     sharing: Sharing,
-    /// Bounds validations in the background.
+    /// Limits the number of validations in the background.
     background: Arc<Semaphore>,
-    /// The fields of requests without any of their own, as the cache sees them, by role.
+    /// The fields of a request without its own fields, as the cache sees them, by role.
     plain_fields: [Arc<HeaderMap>; 3],
 }
 
-/// Whether other processes use the same store.
+/// The set of processes that use a cache store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// It is this process's own.
+    /// Only this process uses the store.
     Process,
-    /// It is a directory.
+    /// The store is a directory that other processes may use too.
     Processes,
 }
 
 impl StoredResponses {
-    /// Uses a store.
+    /// Wraps a [`CacheStore`] with at most `background` validations at once.
     pub(crate) fn new(
         store: CacheStore,
         sharing: Sharing,
@@ -119,19 +120,20 @@ impl StoredResponses {
     }
 }
 
-/// A stored response that was chosen for a request.
+/// A stored response that was selected for a request.
 #[derive(Clone)]
 pub(crate) struct StoredAnswer {
     entry: Arc<CacheEntry>,
     stored: Arc<StoredResponse>,
 }
 
-/// Reads the metadata of an entry; what does not decode is a miss.
+/// Decodes the metadata of a [`CacheEntry`]. Returns `None` if they cannot be decoded, which is a
+/// miss.
 fn decode(metadata: &[u8]) -> Option<StoredResponse> {
     serde_json::from_slice(metadata).ok()
 }
 
-/// Writes the metadata of an entry.
+/// Encodes a [`StoredResponse`] as the metadata of an entry.
 fn encode(stored: &StoredResponse) -> Option<bytes::Bytes> {
     serde_json::to_vec(stored).ok().map(Into::into)
 }

@@ -1,5 +1,7 @@
-//! The interfaces to time, random numbers and background work. Nothing else in the hub waits, takes
-//! random numbers or spawns by itself.
+//! The interfaces to time, random numbers and background work.
+//!
+//! No other part of the hub reads a clock, sleeps, takes random numbers or spawns tasks by itself.
+//! Simulations and tests replace them.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -10,28 +12,28 @@ pub use docstokg_policy::time::{BootInstant, Clock, Timestamp};
 pub use docstokg_stores::clock::SystemClock;
 use parking_lot::Mutex;
 
-/// A future that may move between threads.
+/// A boxed future that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A wait that ends at an instant.
+/// A future that completes at an instant.
 pub type Sleep = BoxFuture<'static, ()>;
 
-/// What the hub runs on: a clock that can be waited on, and a place for work in the background.
+/// The platform of a hub: a [`Clock`] with sleep, and an executor for background work.
 pub trait Runtime: Clock {
-    /// Waits until `at`; at once when it has passed.
+    /// Returns a [`Sleep`] until `at`, which completes at once if `at` has passed.
     fn sleep_until(&self, at: BootInstant) -> Sleep;
 
     /// Runs work in the background.
     fn spawn(&self, work: BoxFuture<'static, ()>);
 
-    /// Returns whether the process may be paused: time passes in which nothing runs. Simulated time
-    /// does not.
+    /// Returns whether the process may be paused, so that time passes while nothing runs. `false`
+    /// for simulated time.
     fn can_pause(&self) -> bool {
         false
     }
 }
 
-/// The machine's clocks and tokio.
+/// The [`Runtime`] of real programs: the machine's clocks and tokio.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokioRuntime(SystemClock);
 
@@ -52,7 +54,7 @@ impl Runtime for TokioRuntime {
 
     #[expect(clippy::disallowed_methods, reason = "this is the interface to it")]
     fn spawn(&self, work: BoxFuture<'static, ()>) {
-        // Outside of a runtime, as when a program ends, nothing runs it any more.
+        // Outside of a runtime, as at the end of a program, the work is dropped.
         if let Ok(home) = tokio::runtime::Handle::try_current() {
             home.spawn(work);
         }
@@ -62,8 +64,8 @@ impl Runtime for TokioRuntime {
     fn sleep_until(&self, at: BootInstant) -> Sleep {
         let clock = self.0;
         Box::pin(async move {
-            // tokio's timer rounds to a millisecond and knows no suspend: ask the boot clock
-            // whether it is really over.
+            // tokio's timer rounds to a millisecond and does not count suspend: the boot clock
+            // decides if the time is over.
             loop {
                 let left = at.since(clock.boot());
                 if left.is_zero() {
@@ -75,7 +77,8 @@ impl Runtime for TokioRuntime {
     }
 }
 
-/// Waits for `work`, but not beyond `until`. A timer is made only if the work is not done at once.
+/// Waits for `work` until `until`, and returns `None` if the time is over first. A timer is created
+/// only if the work is not done at once.
 pub async fn before<T>(
     runtime: &dyn Runtime,
     until: BootInstant,
@@ -96,30 +99,30 @@ pub async fn before<T>(
     .await
 }
 
-/// Random numbers from a seed: the same seed gives the same numbers.
+/// Random numbers from a seed: the same seed yields the same numbers.
 #[derive(Clone, Debug)]
 pub struct Random(Arc<Mutex<fastrand::Rng>>);
 
 impl Random {
-    /// Starts from a seed.
+    /// Creates a generator from a seed.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))))
     }
 
-    /// Starts from the system's entropy.
+    /// Creates a generator from the system's entropy.
     #[must_use]
     pub fn from_entropy() -> Self {
         Self(Arc::new(Mutex::new(fastrand::Rng::new())))
     }
 
-    /// Returns a share in 0..1.
+    /// Returns a random number from 0 up to, but not including, 1.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.0.lock().f64()
     }
 
-    /// Returns a number.
+    /// Returns a random 64-bit number.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.0.lock().u64(..)

@@ -1,9 +1,9 @@
 //! The hub's configuration, resolved and ready to use.
 //!
-//! Two steps: [`settings`] is what was written, key by key, with the position of each value;
-//! [`settings::Settings::resolve`] turns that into this [`Config`] or into every problem at once.
-//! The hub itself only ever sees a `Config`. How sections are read, layered and shown is the
-//! business of `docstokg_config`.
+//! Configuration has two steps. [`settings`] has the written values, key by key, with their
+//! positions. [`settings::Settings::resolve`] converts them to this [`Config`], or returns every
+//! problem at once. The hub itself sees only a [`Config`]. [`docstokg_config`] reads, layers and
+//! shows sections.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -40,7 +40,7 @@ pub use words::{
     BackendKind, Concurrency, Contact, Durability, OnStoreFailure, PacingWord, ResetWord, TrustWord,
 };
 
-/// Everything the hub obeys.
+/// The complete configuration of a hub.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Rates, waits and concurrency.
@@ -49,203 +49,205 @@ pub struct Config {
     pub breakers: BreakersConfig,
     /// Hosts joined under one operator's limit.
     pub sites: Vec<SiteConfig>,
-    /// Retries.
+    /// The number and backoff of retries.
     pub retry: RetryPolicy,
     /// Connections, timeouts and caps.
     pub transport: TransportConfig,
-    /// Who is asking.
+    /// The identity of the client in the `User-Agent`.
     pub identity: IdentityConfig,
-    /// Stored answers.
+    /// The response cache.
     pub cache: CacheConfig,
 }
 
-/// The `limits` section.
+/// The resolved `limits` section.
 #[derive(Clone, Debug)]
 pub struct LimitsConfig {
-    /// What holds for hosts without an entry of their own, by role.
+    /// The [`RoleLimits`] of hosts without an entry, by role.
     pub defaults: [RoleLimits; 3],
-    /// What holds for known hosts.
+    /// The [`HostLimitsConfig`] of hosts with an entry.
     pub hosts: HashMap<Host, HostLimitsConfig>,
-    /// Where the state lives.
+    /// The [`Backend`] of the limiter's state.
     pub backend: Backend,
-    /// How rates adapt to throttling, where they do.
+    /// The parameters of adaptive rates. [`LimitsConfig::adapts`] and the entries of hosts switch
+    /// them on.
     pub adaptive: AdaptivePolicy,
-    /// Whether they do at hosts for which nothing else is set.
+    /// `true` if rates adapt to throttling, at hosts without their own setting.
     pub adapts: bool,
-    /// The most requests in flight at once, in all, if bounded.
+    /// Maximum number of requests in flight over all hosts, or `None` without a limit.
     pub max_inflight: SourcedValue<Option<NonZeroU32>>,
-    /// The budgets of services, each within the site that a request of the service goes to.
+    /// The [`BudgetLimits`] of services, each within the site that receives the service's requests.
     pub services: HashMap<Arc<str>, BudgetLimits>,
-    /// By how much each window is widened against late arrivals.
+    /// The time by which each window is extended against late arrivals.
     pub guard: Duration,
-    /// How requests are spread over windows for which nothing is set. A bulk run sets
+    /// The spreading of requests over windows without their own setting. A bulk run sets
     /// [`Pacing::Even`].
     pub pacing: Pacing,
-    /// Which limits are learned, where that is set for all hosts.
+    /// The [`LearnSetting`] of all hosts, if given.
     pub learn: Option<SourcedValue<LearnSetting>>,
-    /// Which limits are learned where nothing is set. A bulk run sets [`LearnSetting::Tighten`].
+    /// The [`LearnSetting`] of hosts without a setting. A bulk run sets [`LearnSetting::Tighten`].
     pub learn_unless_set: LearnSetting,
-    /// The longest distance between requests that a learned limit asks for.
+    /// Maximum distance between requests that a learned limit may demand.
     pub slowest_learned: Duration,
-    /// What rate headers do at hosts without an entry of their own.
+    /// The [`RateHeadersConfig`] of hosts without an entry.
     pub headers: RateHeadersConfig,
 }
 
 /// The limits of one host.
 #[derive(Clone, Debug)]
 pub struct HostLimitsConfig {
-    /// By role, defaults filled in.
+    /// The [`RoleLimits`] by role, with defaults filled in.
     pub roles: [RoleLimits; 3],
-    /// By kind of request.
+    /// The [`BudgetLimits`] of kinds of requests, by name.
     pub kinds: HashMap<Arc<str>, BudgetLimits>,
-    /// What requests of a kind cost in credits, where that is set.
+    /// The cost of a request in credits, for kinds with their own cost.
     pub kind_credits: HashMap<Arc<str>, NonZeroU32>,
-    /// Which limits are learned, where that is set.
+    /// The [`LearnSetting`] of this host, if given.
     pub learn: Option<SourcedValue<LearnSetting>>,
-    /// Whether rates adapt to throttling, where that is set.
+    /// The setting of adaptive rates for this host, if given.
     pub adapts: Option<SourcedValue<bool>>,
-    /// What rate headers do.
+    /// The effect of rate headers at this host.
     pub headers: RateHeadersConfig,
 }
 
-/// What rate headers do.
+/// The effect of rate headers, and their form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateHeadersConfig {
-    /// What they may do to limits.
+    /// The effect of rate headers on limits.
     pub trust: TrustWord,
-    /// How a reset is written.
+    /// The form of a reset.
     pub reset: ResetWord,
 }
 
 /// The limits of one host and role.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoleLimits {
-    /// The windows, all of which hold. None: unlimited.
+    /// The windows that apply together. An empty list means no limit.
     pub rates: SourcedValue<Vec<Window>>,
-    /// The longest that a request waits for the rate.
+    /// Maximum wait of a request for the rate.
     pub max_delay: SourcedValue<Duration>,
-    /// Whether HEAD requests are charged.
+    /// `true` if HEAD requests use permits.
     pub count_head: SourcedValue<bool>,
-    /// What a request costs in credits; one leaves that to the host.
+    /// The cost of a request in credits. With the value 1, the headers of the host decide.
     pub credits: NonZeroU32,
-    /// The most requests at once, if bounded.
+    /// Maximum number of requests at once, or `None` without a limit.
     pub max_concurrent: SourcedValue<Option<NonZeroU32>>,
-    /// Whether that bound holds over all processes, through the store.
+    /// `true` if `max_concurrent` applies to all processes together, through the store.
     pub shared_slots: bool,
-    /// How requests are spread over the windows, where that is set.
+    /// The spreading of requests over the windows, if set.
     pub pacing: Option<SourcedValue<Pacing>>,
 }
 
 /// The limits of a budget that several roles or hosts share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BudgetLimits {
-    /// The windows.
+    /// The windows that apply together.
     pub rates: SourcedValue<Vec<Window>>,
-    /// The most requests at once, if bounded.
+    /// Maximum number of requests at once, or `None` without a limit.
     pub max_concurrent: SourcedValue<Option<NonZeroU32>>,
-    /// Whether that bound holds over all processes, through the store.
+    /// `true` if `max_concurrent` applies to all processes together, through the store.
     pub shared_slots: bool,
-    /// How requests are spread over the windows, where that is set.
+    /// The spreading of requests over the windows, if set.
     pub pacing: Option<SourcedValue<Pacing>>,
 }
 
-/// Where the state of limits and breakers lives.
+/// The store of the state of limits and breakers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backend {
-    /// The kind.
+    /// The kind of store.
     pub kind: SourcedValue<BackendKind>,
-    /// Where it is, for kinds that need it. May hold a password: never printed.
+    /// The location of the store, if its kind needs one. May contain a password: never printed.
     pub dsn: String,
-    /// What to do while it does not answer.
+    /// The [`OnStoreFailure`] behaviour while the store does not reply.
     pub on_failure: OnStoreFailure,
-    /// How many processes a process assumes to share it that never reached it.
+    /// The number of processes that a process assumes to share the limits, if it never reached the
+    /// store.
     pub assumed_peers: u32,
-    /// The group of users that share its files; `None` for this user alone.
+    /// The group of users that share the store's files, or `None` for this user only.
     pub group: Option<String>,
 }
 
-/// The `breakers` section.
+/// The resolved `breakers` section.
 #[derive(Clone, Debug)]
 pub struct BreakersConfig {
-    /// Where the state of breakers lives, where that is another store than the limits'.
+    /// The store of breakers, if it differs from the store of limits.
     pub backend: Option<Backend>,
-    /// What holds for hosts without an entry.
+    /// The [`BreakerConfig`] of hosts and resolvers without an entry.
     pub defaults: BreakerConfig,
-    /// By host.
+    /// The [`BreakerConfig`] of hosts with an entry.
     pub hosts: HashMap<Host, BreakerConfig>,
-    /// By resolver.
+    /// The [`BreakerConfig`] of resolvers with an entry.
     pub resolvers: HashMap<Arc<str>, BreakerConfig>,
 }
 
 /// The breaker of one host or resolver.
 #[derive(Clone, Debug)]
 pub struct BreakerConfig {
-    /// The policy of the host's breaker.
+    /// The [`BreakerPolicy`] of the breaker that all roles share.
     pub policy: Arc<BreakerPolicy>,
-    /// The policies of roles that count for themselves.
+    /// The policies of isolated roles, by role.
     pub roles: [Option<Arc<BreakerPolicy>>; 3],
-    /// What counts as a failure.
+    /// The [`Classifier`] that decides if a response counts as a failure.
     pub classifier: Arc<Classifier>,
 }
 
 /// Hosts that one operator's limit joins.
 #[derive(Clone, Debug)]
 pub struct SiteConfig {
-    /// The name.
+    /// The name of the site.
     pub name: Arc<str>,
-    /// Its hosts.
+    /// The hosts of the site.
     pub hosts: Vec<Host>,
-    /// The budget common to them.
+    /// The [`BudgetLimits`] that the hosts share, if any.
     pub common: Option<BudgetLimits>,
 }
 
-/// The `transport` section.
+/// The resolved `transport` section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransportConfig {
-    /// The longest that a connection may take, TLS included.
+    /// Maximum time for a connection, TLS included.
     pub connect_timeout: Duration,
-    /// The longest from sending a request to its headers.
+    /// Maximum time from sending a request to the headers of its response.
     pub header_timeout: Duration,
-    /// The longest between two chunks of a body.
+    /// Maximum time between two chunks of a body.
     pub idle_timeout: Duration,
-    /// The fewest bytes a second that a body may come in, measured over `throughput_window`; zero
-    /// for any.
+    /// Minimum rate of a body in bytes per second, measured over `throughput_window`; zero for no
+    /// minimum.
     pub min_throughput: u64,
-    /// The time over which the throughput is measured.
+    /// The time over which the throughput of a body is measured.
     pub throughput_window: Duration,
-    /// How long a consumer of a stream may pause before the stream is given up.
+    /// Maximum pause of a stream's reader before the stream is cancelled.
     pub consumer_timeout: Duration,
-    /// The largest body kept in memory, decoded.
+    /// Maximum size of a body in memory, decoded, in bytes.
     pub max_body: u64,
-    /// The largest file written.
+    /// Maximum size of a file, in bytes.
     pub max_file: u64,
-    /// The most by which a decoded body may exceed what was sent.
+    /// Maximum ratio of decoded bytes to received bytes.
     pub max_decode_ratio: u64,
-    /// Redirects followed at most.
+    /// Maximum number of redirects that the hub follows.
     pub max_redirects: u32,
-    /// Whether a redirect may lead from https to http.
+    /// `true` if a redirect may lead from https to http.
     pub allow_downgrade: bool,
-    /// Whether discovered URLs may lead into the own network.
+    /// `true` if discovered URLs may lead to loopback, private and link-local addresses.
     pub allow_internal: bool,
-    /// The deadline of requests that bring none.
+    /// The deadline of requests without their own deadline.
     pub deadline: Option<Duration>,
-    /// How files are made durable.
+    /// The [`Durability`] of files.
     pub durability: Durability,
 }
 
-/// The `identity` section: what the `User-Agent` says.
+/// The resolved `identity` section: the content of the `User-Agent`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityConfig {
-    /// An address at which the user can be reached.
+    /// The user's e-mail address.
     pub mailto: Option<String>,
-    /// A page about the user's project.
+    /// The URL of a page about the user's project.
     pub url: Option<String>,
-    /// Which hosts receive the address.
+    /// The hosts that receive the e-mail address.
     pub contact: Contact,
 }
 
 impl LimitsConfig {
-    /// Returns the limits of a host and role.
+    /// Returns the [`RoleLimits`] of a host and role.
     #[must_use]
     pub fn of(&self, host: &Host, role: Role) -> &RoleLimits {
         match self.hosts.get(host) {
@@ -254,14 +256,14 @@ impl LimitsConfig {
         }
     }
 
-    /// Prepares for requests that come as lists, many to one host: at equal distances no server
-    /// refuses them, and limits are learned unless the user says otherwise.
+    /// Prepares for bulk runs with many requests to one host. Requests are sent at equal distances,
+    /// which every server accepts, and limits are learned unless the user sets otherwise.
     pub fn prepare_for_lists(&mut self) {
         self.pacing = Pacing::Even;
         self.learn_unless_set = LearnSetting::Tighten;
     }
 
-    /// Charges HEAD requests wherever the user does not say whether they are charged.
+    /// Makes HEAD requests use permits, unless the user has configured that.
     pub fn count_head_unless_set(&mut self) {
         let of_hosts = self.hosts.values_mut().flat_map(|host| &mut host.roles);
         for role in self.defaults.iter_mut().chain(of_hosts) {
@@ -271,8 +273,8 @@ impl LimitsConfig {
         }
     }
 
-    /// Returns how the rates of a host, or of hosts without an entry of their own, adapt to
-    /// throttling, if they do.
+    /// Returns the [`AdaptivePolicy`] of a host, or `None` if its rates do not adapt. Without a
+    /// host, the result applies to hosts without an entry.
     #[must_use]
     pub fn adaptive_of(&self, host: Option<&Host>) -> Option<&AdaptivePolicy> {
         let own = host.and_then(|host| self.hosts.get(host)?.adapts.as_ref());
@@ -280,7 +282,7 @@ impl LimitsConfig {
             .then_some(&self.adaptive)
     }
 
-    /// Returns what requests of kinds cost in credits at a host, where that is set.
+    /// Returns the costs in credits of the kinds of requests that have their own cost at a host.
     pub(crate) fn kind_credits(&self, host: &Host) -> Box<[(Arc<str>, u32)]> {
         let own = self.hosts.get(host).into_iter();
         own.flat_map(|own| &own.kind_credits)
@@ -288,16 +290,16 @@ impl LimitsConfig {
             .collect()
     }
 
-    /// Returns which limits of a host are learned: what is set for it, or for all hosts, or else
-    /// for the run. An adaptive rate excludes learning.
+    /// Returns the [`LearnSetting`] of a host: its own, that of all hosts, or that of the run. An
+    /// adaptive rate excludes learning.
     #[must_use]
     pub fn learn_of(&self, host: &Host) -> LearnSetting {
         self.learn_in_every_run(Some(host))
             .unwrap_or(self.learn_unless_set)
     }
 
-    /// Returns which limits of a host, or of hosts without an entry of their own, are learned;
-    /// `None` where nothing is set and that depends on the run.
+    /// Returns the [`LearnSetting`] of a host, or of hosts without an entry. `None` means that the
+    /// run decides.
     #[must_use]
     pub fn learn_in_every_run(&self, host: Option<&Host>) -> Option<LearnSetting> {
         let own = host.and_then(|host| self.hosts.get(host)?.learn.as_ref());
@@ -308,8 +310,8 @@ impl LimitsConfig {
         }
     }
 
-    /// Returns what the rate headers of a host may do, and how they are read; `None` where they are
-    /// ignored.
+    /// Returns the [`Trust`] in the rate headers of a host and the hints for reading them, or
+    /// `None` if they are ignored.
     #[must_use]
     pub fn headers_of(&self, host: &Host) -> Option<(Trust, RateHeaderHints)> {
         let own = self.hosts.get(host).map(|host| &host.headers);
@@ -326,8 +328,8 @@ impl LimitsConfig {
         Some((trust, hints))
     }
 
-    /// Returns the windows of a host and role. A search upwards takes the place of the default
-    /// windows.
+    /// Returns the [`Window`]s of a host and role. If limits are learned upwards, their ceiling
+    /// replaces the default windows.
     #[must_use]
     pub fn windows_of(&self, host: &Host, role: Role) -> Vec<Window> {
         let rates = &self.of(host, role).rates;
@@ -339,7 +341,7 @@ impl LimitsConfig {
 }
 
 impl SiteConfig {
-    /// Returns the key of the site in the store.
+    /// Returns the [`SiteKey`] of the site in the store.
     #[must_use]
     pub fn key(&self) -> SiteKey {
         format!("site:{}", self.name).into()
@@ -347,7 +349,7 @@ impl SiteConfig {
 }
 
 impl Config {
-    /// Returns the key in the store of the site that a host belongs to.
+    /// Returns the [`SiteKey`] of the site that a host belongs to.
     #[must_use]
     pub fn site_key(&self, host: &Host) -> SiteKey {
         self.sites
@@ -356,15 +358,16 @@ impl Config {
             .map_or_else(|| host.shared(), SiteConfig::key)
     }
 
-    /// Returns the configuration of a site by its key; `None` for the key of a host that is not
-    /// joined with others.
+    /// Returns the [`SiteConfig`] with a key, or `None` for the key of a single host.
     #[must_use]
     pub fn joined_site(&self, key: &str) -> Option<&SiteConfig> {
         self.sites.iter().find(|site| *site.key() == *key)
     }
 
-    /// Returns the budgets that a request charges, each with its name: `host:role`, `host#kind`,
-    /// `site:name`.
+    /// Returns the budgets that a request uses, each with its name:
+    ///
+    /// - `host:role` and `host#kind` for budgets of the host;
+    /// - `site:name` for the budget of a joined site.
     #[must_use]
     pub fn budgets(&self, host: &Host, role: Role, kind: Option<&str>) -> Vec<(String, &[Window])> {
         let mut budgets = vec![(
@@ -389,44 +392,44 @@ impl Config {
     }
 }
 
-/// Tells whether a key of the store is a record of crawl delays that version 0.1.0 wrote, which is
-/// no breaker.
+/// Returns whether a key of the store is a record of crawl delays that version 0.1.0 wrote. Such a
+/// record is not a breaker.
 #[must_use]
 pub fn is_pace(key: &str) -> bool {
     key.starts_with("pace:")
 }
 
-/// What the keys of breakers of a process's local connectivity begin with.
+/// The prefix of the keys of breakers of a process's local connectivity.
 const NETWORK: &str = "network:";
 
-/// Returns the key under which a process shows the breaker of its own connectivity to a host to
-/// other processes.
+/// Returns the [`SiteKey`] under which a process displays the breaker of its own connectivity to a
+/// host.
 #[must_use]
 pub(crate) fn network_key(host: &Host, who: &str) -> SiteKey {
     format!("{NETWORK}{host} {who}").into()
 }
 
-/// Reads a key of the store as that of a process's local connectivity: the host, and the process.
+/// Parses a key of [`network_key`], and returns its host and process. `None` for other keys.
 #[must_use]
 pub fn read_network_key(key: &str) -> Option<(Host, &str)> {
     let (host, who) = key.strip_prefix(NETWORK)?.split_once(' ')?;
     Some((Host::parse(host).ok()?, who))
 }
 
-/// Returns the key in the store of a resolver's breaker.
+/// Returns the [`SiteKey`] of a resolver's breaker.
 #[must_use]
 pub fn resolver_key(name: &str) -> SiteKey {
     format!("resolver:{name}").into()
 }
 
 impl BreakersConfig {
-    /// Returns the breaker of a host.
+    /// Returns the [`BreakerConfig`] of a host.
     #[must_use]
     pub fn of(&self, host: &Host) -> &BreakerConfig {
         self.hosts.get(host).unwrap_or(&self.defaults)
     }
 
-    /// Returns the breaker of a resolver.
+    /// Returns the [`BreakerConfig`] of a resolver.
     #[must_use]
     pub fn of_resolver(&self, name: &str) -> &BreakerConfig {
         self.resolvers.get(name).unwrap_or(&self.defaults)
@@ -434,10 +437,10 @@ impl BreakersConfig {
 }
 
 impl IdentityConfig {
-    /// Writes the `User-Agent` for a role: `docstokg/0.1.0 (+https://…; mailto:…)`.
+    /// Returns the `User-Agent` for a role: `docstokg/0.1.0 (+https://…; mailto:…)`.
     ///
-    /// Nothing is named that was not configured; the address goes to services, and to every host
-    /// where that is wanted.
+    /// Only configured parts appear. The e-mail address appears in metadata requests, and with
+    /// [`Contact::Everywhere`] in all requests.
     #[must_use]
     pub fn user_agent(&self, role: Role) -> String {
         let url = self.url.as_ref().map(|url| format!("+{url}"));

@@ -1,12 +1,10 @@
-//! Cookies of one run, in memory (RFC 6265): what a site sets on the way is sent back to that site,
-//! and to no other.
+//! Cookies of one run, in memory (RFC 6265): a cookie is sent back only to the site that set it.
 //!
-//! Publishers set a cookie on the first answer, or on their identity host, and refuse requests
-//! without it. A jar is given to requests that want one
-//! ([`Request::cookies`](crate::Request::cookies)); requests for metadata never use it. It is
-//! bounded in count and size, and never persisted, recorded or shown. A cookie for a public suffix
-//! (`co.uk`, `github.io`) is kept for the host that set it, or not at all, so that no site can set
-//! or read another's.
+//! Publishers set a cookie on the first response or on their identity host, and refuse requests
+//! without the cookie. Requests opt in by [`Request::cookies`](crate::Request::cookies); requests
+//! for metadata never use a jar. A jar is bounded in count and size, and never persisted, recorded
+//! or shown. A cookie for a public suffix (such as `co.uk`) is kept only for the host that set it,
+//! or rejected. So no site can set or read cookies of another.
 
 use std::fmt;
 
@@ -16,15 +14,15 @@ use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use url::Url;
 
-/// The longest cookie that is kept, name, value and attributes together, in bytes.
+/// Maximum size of a cookie that is kept, in bytes. Name, value and attributes count.
 const MAX_COOKIE_BYTES: usize = 4_096;
-/// The most cookies that one answer may set.
+/// Maximum number of cookies that one response may set.
 const MAX_PER_ANSWER: usize = 32;
-/// The most cookies that one host or domain may have.
+/// Maximum number of cookies of one host or domain.
 const MAX_PER_DOMAIN: usize = 64;
-/// The most cookies in all.
+/// Maximum number of cookies in a jar.
 const MAX_COOKIES: usize = 4_096;
-/// The longest `Cookie` header that is sent, in bytes.
+/// Maximum length of the `Cookie` header that is sent, in bytes.
 const MAX_HEADER_BYTES: usize = 8_192;
 
 /// The cookies of a run.
@@ -40,13 +38,13 @@ impl fmt::Debug for CookieJar {
 }
 
 impl CookieJar {
-    /// Makes an empty jar.
+    /// Creates an empty jar.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns the `Cookie` header for a request; `None` where there is no cookie for it.
+    /// Returns the `Cookie` header for a request, or `None` if no cookie matches.
     pub(crate) fn header(&self, url: &Url) -> Option<HeaderValue> {
         let store = self.store.lock();
         let mut pairs: Vec<String> = store
@@ -72,7 +70,7 @@ impl CookieJar {
         Some(value)
     }
 
-    /// Keeps the cookies that an answer of `url` sets, as far as it may set them.
+    /// Keeps the cookies that a response of `url` sets and may set.
     pub(crate) fn keep(&self, url: &Url, headers: &HeaderMap) {
         let set = headers
             .get_all(SET_COOKIE)
@@ -105,12 +103,12 @@ impl CookieJar {
         if !is_known && (of_domain >= MAX_PER_DOMAIN || store.iter_any().count() >= MAX_COOKIES) {
             return;
         }
-        // What the store refuses (another site's domain, a path that is none) is not kept.
+        // A cookie that the store refuses (another site's domain, an invalid path) is not kept.
         let _ = store.insert_raw(cookie, url);
     }
 }
 
-/// Returns the cookie as it may be kept; `None` where the answer may not set it.
+/// Returns the cookie in the form in which it is kept, or `None` if the response may not set it.
 fn acceptable(mut cookie: RawCookie<'static>, url: &Url) -> Option<RawCookie<'static>> {
     let host = url.host_str()?.to_ascii_lowercase();
     let secure = cookie.secure() == Some(true);
@@ -134,17 +132,17 @@ fn acceptable(mut cookie: RawCookie<'static>, url: &Url) -> Option<RawCookie<'st
             if domain != host {
                 return None;
             }
-            // RFC 6265 section 5.3, step 5: kept for this host alone.
+            // RFC 6265 section 5.3, step 5: kept for this host only.
             cookie.unset_domain();
         }
-        // `kobe.jp` has the public suffixes `*.kobe.jp` below it: their sites are not its own.
+        // `kobe.jp` has the public suffixes `*.kobe.jp` below it, whose sites are separate.
         Some(domain) if psl::domain_str(&domain) != psl::domain_str(&host) => return None,
         _ => {}
     }
     Some(cookie)
 }
 
-/// Returns whether anyone may register names below this one: a public suffix.
+/// Returns whether `domain` is a public suffix, below which anyone may register names.
 fn is_public_suffix(domain: &str) -> bool {
     !domain.contains('.') || psl::suffix_str(domain) == Some(domain)
 }
@@ -263,7 +261,7 @@ mod tests {
         ] {
             assert_eq!(sent(&jar, to), expected, "{to}");
         }
-        // A part of an address is no domain.
+        // A part of an IP address is not a domain.
         let cookies = ["part=1; Domain=0.0.1", "own=2; Domain=127.0.0.1"];
         set(&jar, "http://127.0.0.1/", &cookies);
         assert_eq!(sent(&jar, "http://9.0.0.1/"), "");

@@ -1,9 +1,9 @@
-//! Content encodings undone in small steps, with caps that a bomb cannot get around.
+//! Decoding of content encodings in small steps, with caps that stop decompression bombs.
 //!
-//! Each encoding is a stage with its own input and output. A step gives one stage a few kilobytes,
-//! so that a caller can check its deadline and yield in between, whatever the stages make of them.
-//! The caps hold inside the decoder's own writes, at every stage: a piece that wants to become
-//! gigabytes is stopped at the cap, not after the piece.
+//! Each encoding is a stage with its own input and output. A step passes at most a few kilobytes to
+//! one stage, so that the caller can check its deadline and yield in between. The caps apply inside
+//! the decoder's own writes, at every stage: a small piece that expands to gigabytes is stopped at
+//! the cap.
 
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
@@ -12,57 +12,57 @@ mod stage;
 
 use stage::{DecodeStage, stage};
 
-/// Below this much output the ratio says nothing.
+/// Minimum output in bytes before the ratio is checked.
 const RATIO_EXEMPT_BYTES: u64 = 1 << 20;
-/// How much a stage is given in one step.
+/// Maximum input of a stage in one step, in bytes.
 const STEP_INPUT: usize = 4 << 10;
-/// How many encodings are undone at most. Honest answers have one, some have two.
+/// Maximum number of encodings of a body. Honest responses have one, some have two.
 const MAX_ENCODINGS: usize = 3;
 
-/// Why decoding ended.
+/// The reason why decoding failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DecodeError {
-    /// More decoded bytes than the cap.
+    /// The decoded body exceeds the cap in bytes.
     TooLarge,
-    /// More decoded bytes per byte received than the cap.
+    /// The decoded body exceeds the cap on its ratio to the received bytes.
     Bomb {
-        /// The cap.
+        /// The maximum ratio.
         ratio: u64,
     },
-    /// More encodings than are undone.
+    /// The header names more encodings than [`MAX_ENCODINGS`].
     TooMany,
-    /// Not what the header says it is.
+    /// The body does not have the encoding that the header names.
     Malformed(String),
 }
 
-/// Limits on a decoded body.
+/// Limits on a decoded body: its size in bytes, and its ratio to the received bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DecodeCaps {
     pub(crate) bytes: u64,
     pub(crate) ratio: u64,
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DecodeStep {
     /// Decoded bytes.
     Plain(Vec<u8>),
-    /// Nothing to hand out yet; there is more to do.
+    /// No output yet, but more work to do.
     Working,
-    /// Everything that came has been decoded.
+    /// All received bytes are decoded.
     Idle,
 }
 
-/// Undoes the encodings of a body.
+/// Decodes a body, with one stage for each of its encodings.
 pub(crate) struct Decoder {
-    /// The last encoding named was applied last: it is undone first.
+    /// The stages in order. The last encoding in the header was applied last and is decoded first.
     stages: Vec<Box<dyn DecodeStage>>,
-    /// What waits for each stage.
+    /// The input that waits for each stage.
     inputs: Vec<StageInput>,
     caps: DecodeCaps,
     received: u64,
     finishing: bool,
-    /// How many stages have come to their end.
+    /// The number of stages that have ended.
     ended: usize,
 }
 
@@ -96,11 +96,11 @@ impl StageInput {
 }
 
 impl Decoder {
-    /// Reads `Content-Encoding`; `None` when there is nothing to undo. Encodings we did not ask for
-    /// stay as they are.
+    /// Creates the decoder for `Content-Encoding`. Returns `None` without encodings, or for
+    /// encodings that the hub does not request: such bodies stay encoded.
     ///
     /// # Errors
-    /// It names more encodings than are undone.
+    /// Returns [`DecodeError::TooMany`] if the header names more than [`MAX_ENCODINGS`] encodings.
     pub(crate) fn of(headers: &HeaderMap, caps: DecodeCaps) -> Result<Option<Self>, DecodeError> {
         let values = headers
             .get_all(CONTENT_ENCODING)
@@ -132,18 +132,21 @@ impl Decoder {
         }))
     }
 
-    /// Takes a chunk that came over the wire.
+    /// Adds a chunk from the wire to the input.
     pub(crate) fn push(&mut self, chunk: &[u8]) {
         self.received += chunk.len() as u64;
         self.inputs[0].add(chunk.to_vec());
     }
 
-    /// Ends the body: what is cut off is malformed.
+    /// Ends the input: an incomplete stream is then malformed.
     pub(crate) fn finish(&mut self) {
         self.finishing = true;
     }
 
-    /// Does a bounded amount of work: the stage nearest to the end that has something to do.
+    /// Does a bounded amount of work, in the last stage that has input.
+    ///
+    /// # Errors
+    /// Returns a [`DecodeError`] for a malformed body, or for one that exceeds the caps.
     pub(crate) fn step(&mut self) -> Result<DecodeStep, DecodeError> {
         let busy = self.inputs.iter().rposition(|input| !input.is_empty());
         let (place, done) = match busy {
@@ -177,7 +180,7 @@ impl Decoder {
         }
     }
 
-    /// Sets how much a stage may have produced by the end of the next step.
+    /// Sets the maximum output of a stage up to the end of the next step.
     fn limit(&mut self, place: usize) {
         let by_ratio = RATIO_EXEMPT_BYTES.max(self.received.saturating_mul(self.caps.ratio));
         let last = place + 1 == self.stages.len();

@@ -1,5 +1,7 @@
-//! Why a host waits: its budgets and what stands in the way of the next request, as the store sees
-//! it now.
+//! The diagnosis of a host: its budgets, and the obstacle of its next request.
+//!
+//! The report shows the state of the store at the moment of the query, without any request to the
+//! host.
 
 use std::time::Duration;
 
@@ -22,65 +24,65 @@ use crate::clock::BootInstant;
 use crate::config::read_network_key;
 use crate::hub::Hub;
 
-/// How the next request of one host and role would fare.
+/// The prospects of the next request of one host and role.
 #[derive(Clone, Debug)]
 pub struct Diagnosis {
-    /// The role.
+    /// The role of the request.
     pub role: Role,
-    /// The budgets that it costs.
+    /// The [`BudgetReport`] of each budget that the request uses.
     pub budgets: Vec<BudgetReport>,
-    /// The state of the breaker that it obeys.
+    /// The [`BreakerState`] that applies to the request.
     pub state: BreakerState,
-    /// How long until a request that asks now would be let through.
+    /// The time until a request that is sent now would be admitted.
     pub eligible_in: Duration,
-    /// What it would wait for; `None` if for nothing.
+    /// The [`Obstacle`] that such a request waits for, or `None` if it need not wait.
     pub because: Option<Obstacle>,
-    /// The processes that cannot reach the host themselves, and wait for that.
+    /// The processes that cannot reach the host from their network, and wait for that.
     pub unreachable: Vec<Unreachable>,
-    /// What was learned of the host's limits, in all roles together.
+    /// The learned limits of the host, for all roles together.
     pub learned: Option<LearnedReport>,
-    /// What the host states about its quotas in rate headers, less what was permitted since, by the
-    /// name of the budget.
+    /// The quotas that the host declares in rate headers, by the name of the budget. Permits since
+    /// then are subtracted.
     pub stated: Vec<(String, RateHeaderReading)>,
 }
 
-/// What was learned of a host's limits.
+/// The learned limits of a host.
 #[derive(Clone, Debug)]
 pub struct LearnedReport {
     /// The limits that refusals have confirmed.
     pub limits: Vec<ConfirmedLimit>,
-    /// Whether a search is under way.
+    /// `true` if a search for a limit is under way.
     pub searching: bool,
-    /// How long nothing is sent, on account of refusals.
+    /// The time for which no request is sent because of refusals.
     pub pause: Duration,
 }
 
-/// A process whose local connectivity does not include a host: others may send, this one waits.
+/// A process that cannot reach a host from its network. Other processes may send requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreachable {
-    /// The process.
+    /// The name of the process.
     pub who: String,
-    /// Why its breaker opened.
+    /// The reason why the breaker of the process opened.
     pub reason: String,
-    /// How long until it tries again.
+    /// The time until the process tries again.
     pub retry_in: Duration,
 }
 
-/// What a request would wait for.
+/// The obstacle that a request waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// A limit, and what it is based on.
+    /// A limit, and its [`LimitBasis`].
     Limit(Window, LimitBasis),
-    /// So many requests with a reservation come first: the window has capacity left, but for them.
+    /// A number of requests with earlier reservations. The window itself has capacity left.
     Queue(usize, Window),
-    /// The breaker, for a reason.
+    /// The breaker, with its reason.
     Breaker(String),
-    /// Every shared slot is taken.
+    /// All shared slots are in use.
     Slots,
 }
 
 impl Obstacle {
-    /// Returns the limit that holds the request back, where a limit does.
+    /// Returns the limit that delays the request, if the obstacle is a limit.
     #[must_use]
     pub fn limit(&self) -> Option<&Window> {
         match self {
@@ -91,7 +93,7 @@ impl Obstacle {
         }
     }
 
-    /// Returns whether the configuration can change it.
+    /// Returns whether the configuration can change the obstacle.
     #[must_use]
     pub fn is_configured(&self) -> bool {
         match self {
@@ -125,43 +127,44 @@ impl std::fmt::Display for Obstacle {
     }
 }
 
-/// How a budget stands.
+/// The state of a budget.
 #[derive(Clone, Debug)]
 pub struct BudgetReport {
-    /// Its name in the store.
+    /// The name of the budget in the store.
     pub name: String,
-    /// Where its windows come from.
+    /// The source of the budget's windows.
     pub source: LimitSource,
-    /// Each window, and how much of it is used; empty where this process does not know the windows.
+    /// Each window with its number of used permits. Empty if this process does not know the
+    /// windows.
     pub windows: Vec<(Window, u64)>,
-    /// How many requests wait with a position of their own, over all processes.
+    /// The number of waiting requests with a reservation, over all processes.
     pub waiting: usize,
-    /// Shared slots held, and how many there are, where slots are shared.
+    /// The used slots and the number of slots, if processes share them.
     pub slots: Option<(usize, u32)>,
-    /// The share of the rate that adaptive pacing leaves.
+    /// The share of the rate that the adaptive rate leaves.
     pub multiplier: f64,
-    /// The latest waits: how long ago each ended, and how long it was.
+    /// The latest waits: the time since the end of each, and its duration.
     pub waits: Vec<(Duration, Duration)>,
 }
 
-/// What a budget gets its windows from.
+/// The source of a budget's windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitSource {
     /// The configuration of this process.
     Configuration,
-    /// A crawl delay in the host's robots.txt, which only the processes that obey it have read.
+    /// A crawl delay in the host's robots.txt, known only to processes that obey the file.
     RobotsTxt,
 }
 
-/// Returns whether more of a window was used than it permits.
+/// Returns whether more permits of a window were used than it allows.
 #[must_use]
 pub fn is_exceeded(window: &Window, used: u64) -> bool {
     used > u64::from(window.limit.get())
 }
 
 impl BudgetReport {
-    /// Returns the windows in which more was used than this configuration permits: other processes
-    /// ask under larger limits. While they do, requests under this configuration rarely fit in.
+    /// Returns the windows with more used permits than this configuration allows. Other processes
+    /// then have larger limits, and rarely leave capacity for requests of this configuration.
     pub fn exceeded(&self) -> impl Iterator<Item = &(Window, u64)> {
         self.windows
             .iter()
@@ -170,11 +173,11 @@ impl BudgetReport {
 }
 
 impl Hub {
-    /// Reports for each role of a host how full its budgets are, and what its next request would
-    /// wait for.
+    /// Returns a [`Diagnosis`] for each role of a host: the state of its budgets, and the obstacle
+    /// of its next request.
     ///
     /// # Errors
-    /// The store does not answer.
+    /// Returns a [`StoreError`] if the store fails.
     pub async fn diagnose(&self, host: &Host) -> Result<Vec<Diagnosis>, StoreError> {
         let mut found = Vec::new();
         let unreachable = self.unreachable(host).await?;
@@ -194,7 +197,8 @@ impl Hub {
             let ask = AdmissionRequest {
                 role,
                 quota_lane: lane.quota_lane(),
-                // It waits as a request of a bulk run does: even pacing refuses nobody.
+                // A request of a bulk run waits instead of being refused: even pacing refuses no
+                // request.
                 latest: BootInstant::FAR,
                 backlog: backlog(&budgets),
                 ..AdmissionRequest::at_once(&lane.costs, policy)
@@ -236,7 +240,7 @@ impl Hub {
         Ok(found)
     }
 
-    /// Finds the processes that cannot reach a host from where they run.
+    /// Returns the [`Unreachable`] processes: those that cannot reach a host from their network.
     async fn unreachable(&self, host: &Host) -> Result<Vec<Unreachable>, StoreError> {
         let mut found = Vec::new();
         for key in self.store().list().await? {
@@ -244,7 +248,7 @@ impl Hub {
                 continue;
             };
             let view = self.store().site(&key).view().await?;
-            // The row of a process that was killed stays for a while.
+            // The row of a killed process stays for a while.
             if let Some((until, reason)) = view.open_until()
                 && may_run(who)
             {
@@ -259,7 +263,7 @@ impl Hub {
     }
 }
 
-/// Reports what was learned, where that is anything.
+/// Returns the [`LearnedReport`] of a site, or `None` if nothing was learned.
 fn learned(view: &SiteView) -> Option<LearnedReport> {
     let learned = view.site.learned()?;
     let report = LearnedReport {
@@ -271,7 +275,7 @@ fn learned(view: &SiteView) -> Option<LearnedReport> {
     says_something.then_some(report)
 }
 
-/// Reports a budget whose windows the configuration states.
+/// Returns the [`BudgetReport`] of a budget with configured windows.
 fn configured_budget(view: &SiteView, cost: &BudgetCost) -> Option<BudgetReport> {
     let budget = view.site.budgets().get(cost.budget)?;
     let used = |window: &Window| (*window, budget.used(&cost.windows, window, view.now));
@@ -284,8 +288,8 @@ fn configured_budget(view: &SiteView, cost: &BudgetCost) -> Option<BudgetReport>
     })
 }
 
-/// Reports what a host states about the quotas of a role; kinds of requests and services, which have
-/// no role of their own, come with the first.
+/// Returns the [`RateHeaderReading`]s of the quotas that a host declares for a role. Quotas of
+/// kinds and services have no role, and are listed with the first role.
 fn stated(view: &SiteView, host: &Host, role: Role) -> Vec<(String, RateHeaderReading)> {
     let own = BudgetKey::Role(host.clone(), role).to_string();
     let is_role = |lane: &str| {
@@ -303,14 +307,14 @@ fn stated(view: &SiteView, host: &Host, role: Role) -> Vec<(String, RateHeaderRe
         .collect()
 }
 
-/// Reports the budget of the crawl delay, where a process obeys one for this host.
+/// Returns the [`BudgetReport`] of the crawl delay, if a process obeys one for this host.
 fn crawl_delay_budget(view: &SiteView, host: &Host) -> Option<BudgetReport> {
     let name = BudgetKey::CrawlDelay(host.clone()).to_string();
     let budget = view.budgets.iter().position(|other| *other == name)?;
     budget_report(view, budget, LimitSource::RobotsTxt)
 }
 
-/// Reports what is known of a budget without its limits.
+/// Returns the [`BudgetReport`] of a budget without its windows.
 fn budget_report(view: &SiteView, budget: usize, source: LimitSource) -> Option<BudgetReport> {
     let name = view.budgets.get(budget)?.clone();
     let budget = view.site.budgets().get(budget)?;
@@ -326,7 +330,8 @@ fn budget_report(view: &SiteView, budget: usize, source: LimitSource) -> Option<
     })
 }
 
-/// Tells a quota that the host states from a limit that was learned.
+/// Replaces [`LimitBasis::StatedOrLearned`] by its actual basis: a declared quota, or a learned
+/// limit.
 fn stated_or(obstacle: Obstacle, ask: &AdmissionRequest, view: &SiteView) -> Obstacle {
     let Obstacle::Limit(window, LimitBasis::StatedOrLearned) = obstacle else {
         return obstacle;
@@ -344,8 +349,8 @@ fn stated_or(obstacle: Obstacle, ask: &AdmissionRequest, view: &SiteView) -> Obs
     }
 }
 
-/// Returns how many requests are thought to be still to come: very many where some wait, since
-/// then a run is under way.
+/// Returns the number of requests that are assumed to follow. A waiting request indicates a run, so
+/// that the number is then unlimited.
 fn backlog(budgets: &[BudgetReport]) -> u32 {
     if budgets.iter().any(|budget| budget.waiting > 0) {
         u32::MAX
@@ -369,7 +374,8 @@ fn obstacle(
     }
 }
 
-/// Describes a window that asks for a wait: a limit, its even pacing, the queue, or what was learned.
+/// Returns the [`Obstacle`] for a window that delays a request: a limit, the queue, or a learned
+/// limit.
 fn rate_obstacle(window: Window, lane: &AdmissionQueue, budgets: &[BudgetReport]) -> Obstacle {
     let basis = lane.basis_of(&window);
     let is_full = |budget: &BudgetReport| {

@@ -1,8 +1,8 @@
-//! A body to a file: under a temporary name, hashed on the way, then renamed into its place.
+//! Writing a body to a file: under a temporary name, hashed on the way, then renamed.
 //!
-//! Whatever happens, the final name is either absent, the old file, or the new one complete.
-//! Temporary files are removed when a download fails; what a killed process leaves is named
-//! `.NAME.part-…` and recognisable.
+//! At every moment, the final name has no file, the old file or the complete new file. Temporary
+//! files are removed when a download fails. A killed process leaves a recognisable file named
+//! `.NAME.part-…`.
 
 use std::fs::{File, FileType};
 use std::io::{self, Write};
@@ -33,10 +33,11 @@ pub(crate) use partial::{ResumableDownload, ResumeStart};
 use sync::Syncer;
 pub use transfer::Transfer;
 
-/// What every file of a hub is written with.
+/// The writer of all files of a hub: durability, batched synchronisation and names of temporary
+/// files.
 #[derive(Clone)]
 pub(crate) struct FileWriter {
-    /// What finished files survive.
+    /// The [`Durability`] of finished files.
     durability: Durability,
     syncer: Syncer,
     random: Random,
@@ -51,12 +52,15 @@ impl FileWriter {
         }
     }
 
-    /// Creates the temporary file of a download.
+    /// Creates the [`PartFile`] of a download.
+    ///
+    /// # Errors
+    /// Returns an [`io::Error`] if the file cannot be created.
     pub(crate) fn create(&self, path: &Path) -> io::Result<PartFile> {
         PartFile::create(path, self.random.number())
     }
 
-    /// Gives a complete file its name, made durable as the configuration says.
+    /// Renames a complete file to its final name, with the configured [`Durability`].
     pub(crate) async fn keep(&self, file: &Path, path: &Path) -> io::Result<()> {
         match self.durability {
             Durability::None => std::fs::rename(file, path),
@@ -64,34 +68,34 @@ impl FileWriter {
         }
     }
 
-    /// Finishes a download: its file appears under its name, made durable as the configuration
-    /// says.
+    /// Finishes a download: the file appears under its final name, with the configured
+    /// [`Durability`].
     pub(crate) async fn finish(&self, part: PartFile) -> io::Result<SavedFile> {
         part.finish(self.durability, &self.syncer).await
     }
 
-    /// Finishes a download that its caller makes durable later, with [`FileWriter::keep`].
+    /// Finishes a download whose caller makes it durable later, by [`FileWriter::keep`].
     pub(crate) async fn finish_for_now(&self, part: PartFile) -> io::Result<SavedFile> {
         part.finish(Durability::None, &self.syncer).await
     }
 }
 
-/// A file being written.
+/// A file that is being written.
 pub(crate) struct PartFile {
     file: File,
-    /// The temporary name; none for a device, which is written to and never replaced.
+    /// The temporary name, or `None` for a device, which is written directly and never replaced.
     part: Option<PathBuf>,
     path: PathBuf,
     hash: FileHashing,
     ends: FileEnds,
     bytes: u64,
     done: bool,
-    /// What is left of a download that breaks off is kept, so that it can be resumed.
+    /// The [`ResumableDownload`] of the file, if any: its part file is kept after an interruption.
     partial: Option<ResumableDownload>,
 }
 
 impl PartFile {
-    /// Creates the temporary file beside its final place.
+    /// Creates the temporary file in the directory of the final one.
     fn create(path: &Path, tag: u64) -> io::Result<Self> {
         if path.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
@@ -112,7 +116,7 @@ impl PartFile {
         Ok(Self::new(file, Some(part), path))
     }
 
-    /// Opens the part file of a download that may be resumed.
+    /// Opens the part file of a [`ResumableDownload`].
     pub(crate) fn resume(
         path: &Path,
         mut partial: ResumableDownload,
@@ -137,21 +141,22 @@ impl PartFile {
         })
     }
 
-    /// Records what is needed to resume a large body, before it is read.
+    /// Writes the note of a large body before the body is read, so that the download can be
+    /// resumed.
     pub(crate) fn note_begun(&mut self, url: &Url, headers: &HeaderMap, expected: Option<u64>) {
         if let Some(partial) = &mut self.partial {
             partial.note_begun(url, headers, expected);
         }
     }
 
-    /// Records what is needed to resume a body that broke off.
+    /// Writes the note of a body that broke off, so that the download can be resumed.
     pub(crate) fn note_broken_off(&mut self, url: &Url, headers: &HeaderMap) {
         if let Some(partial) = &mut self.partial {
             partial.note(url, headers);
         }
     }
 
-    /// Opens a device such as `/dev/null`. A file renamed onto it would replace it for every
+    /// Opens a device such as `/dev/null`. A rename onto the device would replace it for every
     /// process.
     fn device(path: &Path, kind: FileType) -> io::Result<Self> {
         if !kind.is_char_device() {
@@ -178,12 +183,12 @@ impl PartFile {
         }
     }
 
-    /// Returns how many bytes are there.
+    /// Returns the number of bytes in the file.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Appends a piece.
+    /// Appends a piece to the file and its hash.
     pub(crate) async fn write(&mut self, piece: &Bytes) -> io::Result<()> {
         self.hash.update(piece).await;
         self.ends.take(piece);
@@ -192,7 +197,7 @@ impl PartFile {
         Ok(())
     }
 
-    /// Makes the file durable as asked, and gives it its name.
+    /// Makes the file durable according to [`Durability`], and renames it to its final name.
     async fn finish(mut self, durability: Durability, syncer: &Syncer) -> io::Result<SavedFile> {
         let hash = std::mem::replace(&mut self.hash, FileHashing::from(Sha256::new()))
             .finish()
@@ -234,14 +239,13 @@ impl Drop for PartFile {
             return;
         }
         if let Some(part) = &self.part {
-            // Nothing more can be done about a temporary file that cannot be removed; it is
-            // recognisable by its name.
+            // A temporary file that cannot be removed stays behind. Its name is recognisable.
             let _ = std::fs::remove_file(part);
         }
     }
 }
 
-/// Cuts a name so that the temporary one around it is not too long for the file system.
+/// Shortens a name, so that the temporary name fits into the limits of the file system.
 fn shortened(name: &std::ffi::OsStr) -> String {
     let mut text = name.to_string_lossy().into_owned();
     while text.len() > 200 {
@@ -250,12 +254,12 @@ fn shortened(name: &std::ffi::OsStr) -> String {
     text
 }
 
-/// Where a body is to go.
+/// The target file of a body.
 pub(crate) struct FileTarget<'a> {
     pub(crate) files: &'a FileWriter,
     pub(crate) path: Arc<Path>,
-    /// Whether an attempt resumes where an earlier one, also of an earlier process, broke off.
+    /// `true` if an attempt continues an earlier one, which may belong to an earlier process.
     pub(crate) resume: bool,
-    /// Where the caller can see how far it is.
+    /// The [`Transfer`] that shows the progress to the caller.
     pub(crate) transfer: Option<Arc<Transfer>>,
 }

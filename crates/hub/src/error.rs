@@ -1,5 +1,4 @@
-//! Why a fetch did not end with an answer. Every message says what, where and why; hints say what
-//! to do.
+//! The errors of a fetch. Messages name the problem, the place and the cause; hints name a remedy.
 
 use std::time::Duration;
 
@@ -15,24 +14,24 @@ mod refused;
 pub use disposition::{Disposition, RetryLater, StatedBy};
 pub use refused::{RefusedBy, RefusedRequest};
 
-/// A fetch that ended without an answer.
+/// A fetch that failed.
 ///
-/// Its message says what happened and, after retries, how often and for how long it was tried; what
-/// caused it is only in [`source`](std::error::Error::source). [`FetchError::sentence`] has both.
+/// Its message names the problem and, after retries, their number and duration. Only
+/// [`source`](std::error::Error::source) has the cause. [`FetchError::sentence`] has both.
 #[derive(Debug)]
 pub struct FetchError {
-    /// What happened.
+    /// The kind of error, with its details.
     pub kind: ErrorKind,
-    /// The URL of the hop it happened on, without secrets.
+    /// The URL of the hop that failed, without secrets.
     pub url: String,
-    /// The way up to there.
+    /// The [`Journey`] of the fetch up to the error.
     pub journey: Journey,
 }
 
 impl std::fmt::Display for FetchError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.kind)?;
-        // Each redirect was an attempt that went well.
+        // Each redirect was a successful attempt.
         let attempts = self.journey.attempts.saturating_sub(self.journey.redirects);
         if attempts > 1 {
             let elapsed = seconds(self.journey.elapsed);
@@ -49,7 +48,7 @@ impl std::error::Error for FetchError {
 }
 
 impl FetchError {
-    /// Returns the message with its causes, each once.
+    /// Returns the message with all its causes.
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut sentence = self.to_string();
@@ -63,13 +62,13 @@ impl FetchError {
     }
 }
 
-/// What the network, the TLS layer or the origin said.
+/// The message of the network, the TLS layer or the origin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Cause(String);
 
 impl Cause {
-    /// Returns the text.
+    /// Returns the message as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -82,128 +81,128 @@ impl From<String> for Cause {
     }
 }
 
-/// What kept a fetch from ending well.
+/// The reason for which a fetch failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The breaker of a host or resolver is open.
     #[error("{0}")]
     BreakerOpen(RefusedRequest),
-    /// The limiter would make it wait longer than the caller allows.
+    /// The limiter demands a longer wait than the caller allows.
     #[error("{0}")]
     RateLimited(RefusedRequest),
-    /// The store that knows what may be sent does not answer, and config says to refuse then.
+    /// The store of limits is unavailable, and the configuration refuses requests then.
     #[error("{host}: nothing was sent")]
     Store {
-        /// The host.
+        /// The host of the request.
         host: Host,
-        /// What is wrong with the store.
+        /// The [`StoreError`] of the store.
         #[source]
         error: StoreError,
     },
     /// The deadline passed.
     #[error("{host}: the deadline of {} passed {during}", seconds(*deadline))]
     Deadline {
-        /// The host.
+        /// The host of the request.
         host: Host,
-        /// The deadline.
+        /// The deadline, from the beginning of the request.
         deadline: Duration,
-        /// Doing what.
+        /// The activity in which the deadline passed, as text.
         during: &'static str,
     },
-    /// The caller cancelled the request while it only waited.
+    /// The caller cancelled the request before it was sent.
     #[error("{host}: cancelled before it was sent")]
     Cancelled {
-        /// The host.
+        /// The host of the request.
         host: Host,
     },
     /// The network, the TLS layer or the origin failed, and retries did not help.
     #[error("{host}: {}", fault_sentence(*fault))]
     Fault {
-        /// The host.
+        /// The host of the request.
         host: Host,
-        /// The class.
+        /// The class of the fault.
         fault: Fault,
-        /// What happened.
+        /// The message of the fault.
         #[source]
         cause: Cause,
     },
     /// The URL cannot be fetched.
     #[error("this URL cannot be fetched")]
     Url(#[from] HostError),
-    /// The target is in the private network.
+    /// The target has an internal address, and the URL was discovered.
     #[error("{host} leads to the internal address {address}, which a discovered URL may not reach")]
     Internal {
-        /// The host.
+        /// The host of the URL.
         host: String,
-        /// The address.
+        /// The internal address.
         address: std::net::IpAddr,
     },
-    /// A redirect that is not followed.
+    /// A redirect that the hub does not follow.
     #[error("{host}: {why}")]
     Redirect {
         /// The host that redirected.
         host: Host,
-        /// What is wrong with it.
+        /// The problem of the redirect, as text.
         why: String,
     },
     /// The robots.txt of the host does not allow the URL.
     #[error("the robots.txt of {host} does not allow this path")]
     Disallowed {
-        /// The host.
+        /// The host of the URL.
         host: Host,
     },
-    /// The robots.txt of the host cannot be read, so nothing is requested there for now.
+    /// The robots.txt of the host cannot be read, so that no request is sent to the host for now.
     #[error(
         "the robots.txt of {host} cannot be read, so nothing is requested there{}: {why}",
         if retry_in.is_some() { " for now" } else { "" }
     )]
     RobotsUnread {
-        /// The host.
+        /// The host of the URL.
         host: Host,
-        /// Why not.
+        /// The reason, as text.
         why: String,
-        /// After how long it is worth asking again, where waiting may help.
+        /// The time until another attempt is useful, or `None` if waiting does not help.
         retry_in: Option<Duration>,
     },
-    /// The cache has no answer, and no origin may be asked.
+    /// The cache has no usable response, and the request may not be sent to the origin.
     #[error("{host}: no stored answer can be used, and the origin may not be asked")]
     NotCached {
-        /// The host.
+        /// The host of the URL.
         host: Host,
     },
     /// The body is larger than allowed.
     #[error("{host}: the body is larger than the allowed {limit} bytes")]
     TooLarge {
-        /// The host.
+        /// The host of the request.
         host: Host,
-        /// The cap.
+        /// The maximum size in bytes.
         limit: u64,
     },
-    /// The body decodes to suspiciously much, or cannot be decoded.
+    /// The body cannot be decoded, or expands suspiciously.
     #[error("{host}: the body cannot be decoded: {why}")]
     Decode {
-        /// The host.
+        /// The host of the request.
         host: Host,
-        /// What is wrong.
+        /// The problem, as text.
         why: String,
     },
-    /// The weight is above what a window can ever permit.
+    /// The weight of the request exceeds the limit of a window, so that it can never be sent.
     #[error("{host}: a weight of {weight} never fits a limit of {limit}")]
     Weight {
-        /// The host.
+        /// The host of the request.
         host: Host,
-        /// The weight asked for.
+        /// The weight of the request.
         weight: u32,
-        /// The smallest limit.
+        /// The smallest limit of its windows.
         limit: u32,
     },
     /// The file could not be written.
     #[error("cannot write {path}")]
     File {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The request itself is malformed.
@@ -211,7 +210,7 @@ pub enum ErrorKind {
     Unsendable(String),
 }
 
-/// Writes a duration for a person: `0.250 s`, `61 s`.
+/// Formats a duration for people: `0.250 s`, `61 s`.
 pub(crate) fn seconds(length: Duration) -> String {
     if length < Duration::from_secs(10) {
         format!("{:.3} s", length.as_secs_f64())
@@ -234,7 +233,8 @@ fn fault_sentence(fault: Fault) -> &'static str {
 }
 
 impl ErrorKind {
-    /// Returns the refusal, if it is one: by our own breaker or limiter, worth coming back for.
+    /// Returns the [`RefusedRequest`] if the hub's own breaker or limiter refused the request, so
+    /// that a later attempt is useful.
     #[must_use]
     pub fn refused(&self) -> Option<&RefusedRequest> {
         match self {
@@ -243,7 +243,7 @@ impl ErrorKind {
         }
     }
 
-    /// Returns a word for scripts.
+    /// Returns the class of the error as a word for scripts.
     #[must_use]
     pub const fn class(&self) -> &'static str {
         match self {
@@ -267,7 +267,7 @@ impl ErrorKind {
         }
     }
 
-    /// Returns what a person can do about it.
+    /// Returns a hint for the user, if there is a remedy.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {

@@ -1,4 +1,5 @@
-//! What happens to a request, as reported to observers. They watch and never steer.
+//! Events of requests, as reported to observers. An [`Observer`] receives events, and never changes
+//! a decision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,226 +21,228 @@ use crate::error::RefusedBy;
 use crate::journey::StaleReason;
 use crate::request::RateWait;
 
-/// One thing that happened to one request.
+/// An event of a request, as observers receive it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// When.
+    /// The instant of the event.
     pub at: BootInstant,
-    /// Which request: numbered from 1 in each hub; 0 for what happens outside of any request.
+    /// The number of the request, from 1 in each hub. 0 for events that belong to no request.
     pub request: u64,
-    /// On which host.
+    /// The host of the request.
     pub host: Host,
-    /// In which role.
+    /// The role of the request.
     pub role: Role,
-    /// What.
+    /// The kind of event, with its details.
     pub what: EventKind,
 }
 
-/// What happened.
+/// The kind of an [`Event`], with its details.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// A hop of the request begins at this URL, shown without secrets.
+    /// A hop of the request begins.
     Hop {
-        /// The URL.
+        /// The URL of the hop, without secrets.
         url: String,
-        /// The method.
+        /// The method of the hop.
         method: http::Method,
-        /// The resolver on whose behalf it is.
+        /// The resolver that the request belongs to, if any.
         resolver: Option<Arc<str>>,
-        /// The kind of request, where the host has a budget for it.
+        /// The kind of request, if the host has a budget for it.
         kind: Option<Arc<str>>,
-        /// The service on whose behalf it is, where that has a budget.
+        /// The service that the request belongs to, if the service has a budget.
         service: Option<Arc<str>>,
-        /// Its weight.
+        /// The weight of the request.
         weight: u32,
-        /// How long it may wait for the rate.
+        /// The [`RateWait`] that the request allows.
         wait: RateWait,
     },
     /// The robots.txt of the host allows the URL.
     Robots {
-        /// The time that it asks for between two requests.
+        /// The minimum time between two requests that the robots.txt demands.
         crawl_delay: Option<Duration>,
     },
-    /// The cache had nothing to offer.
+    /// The cache has no response for the request.
     CacheMiss,
-    /// The cache answered.
+    /// The cache served the response.
     CacheHit {
-        /// The status of the answer.
+        /// The status of the response.
         status: StatusCode,
-        /// The age of the answer.
+        /// The age of the response.
         age: Duration,
     },
-    /// The cache answered, and the origin confirmed that the answer is current.
+    /// The cache served the response after the origin confirmed it.
     CacheRevalidated {
-        /// The status of the answer.
+        /// The status of the response.
         status: StatusCode,
     },
-    /// The cache answered although the answer is stale.
+    /// The cache served a stale response.
     CacheStale {
-        /// The status of the answer.
+        /// The status of the response.
         status: StatusCode,
-        /// The age of the answer.
+        /// The age of the response.
         age: Duration,
-        /// Why it was served.
+        /// The reason for serving a stale response.
         reason: StaleReason,
     },
-    /// The answer of the origin is stored.
+    /// The cache stored the response of the origin.
     CacheStored,
-    /// The request was let through.
+    /// The request was admitted and is sent.
     Go {
-        /// Which attempt, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// Whether it is a probe of a half-open breaker.
+        /// `true` for a probe of a half-open breaker.
         probe: bool,
-        /// How long it waited for the rate.
+        /// The time that the request waited for the rate.
         rate_delay: Duration,
-        /// The last window that it waited for.
+        /// The window that the request waited for last.
         rate_window: Option<Window>,
-        /// How long it waited for slots.
+        /// The time that the request waited for slots.
         slot_wait: Duration,
-        /// How long it waited for a breaker.
+        /// The time that the request waited for a breaker.
         breaker_wait: Duration,
-        /// How the breaker of its resolver stood, where it is on behalf of one.
+        /// The [`BreakerState`] of the resolver, if the request belongs to one.
         resolver: Option<BreakerState>,
     },
-    /// A HEAD request passed without spending tokens.
+    /// A HEAD request was admitted without using permits.
     HeadSkipped,
-    /// It waits for a window.
+    /// The request waits for a window.
     WaitRate {
-        /// Until when.
+        /// The end of the wait.
         until: BootInstant,
-        /// For which window; `None` for the jitter of a probe.
+        /// The window, or `None` for the jitter of a probe.
         window: Option<Window>,
-        /// What the window is based on.
+        /// The [`LimitBasis`] of the window.
         basis: LimitBasis,
     },
-    /// It waits behind others for the same host and role.
+    /// The request waits behind others for the same host and role.
     WaitTurn {
-        /// The earliest that its turn can come.
+        /// The earliest instant at which the request can be admitted.
         not_before: BootInstant,
-        /// How many weights are before it.
+        /// The total weight of the requests before this one.
         ahead: u32,
     },
-    /// It waits for a free slot.
+    /// The request waits for a free slot.
     WaitSlot,
-    /// The last requests to the host failed: it waits for answers to those on their way, so that an
-    /// outage meets few.
+    /// The request waits for others in flight, because the last requests to the host failed. So an
+    /// outage meets few requests.
     WaitCaution {
-        /// How many have failed in a row.
+        /// The number of failures in a row.
         failures: u32,
     },
-    /// The host has just come back from an outage: it waits so that not all go at once.
+    /// The request waits because the host has just recovered from an outage, and requests start
+    /// gradually.
     WaitSlowStart {
-        /// Until when.
+        /// The end of the wait.
         until: BootInstant,
     },
-    /// It waits for the end of a block, or for the result of a probe.
+    /// The request waits for the end of a block, or for the result of a probe.
     WaitBreaker {
-        /// Until when at the latest.
+        /// The latest end of the wait.
         until: BootInstant,
-        /// Why the breaker is open, or was.
+        /// The [`OpenReason`] of the breaker.
         reason: OpenReason,
-        /// A probe is out.
+        /// `true` if a probe is in flight.
         probing: bool,
     },
-    /// A block came before it was sent: its permit was given back.
+    /// A block began before the request was sent, so that its permit was given back.
     GivenBack,
-    /// It was refused; nothing was spent.
+    /// The request was refused and used no permit.
     Refused {
-        /// Until when, and why.
+        /// The [`Refusal`] with its reason and its end.
         refusal: Refusal,
-        /// Whose breaker or limit refused it.
+        /// The breaker or limit that refused the request.
         by: RefusedBy,
-        /// How long it had waited for the rate by then.
+        /// The time that the request had waited for the rate.
         waited: Duration,
-        /// What the limit that refused it is based on.
+        /// The [`LimitBasis`] of the limit that refused the request.
         basis: LimitBasis,
     },
-    /// A breaker in shadow mode would have refused it.
+    /// A breaker in shadow mode would have refused the request.
     Shadowed(Refusal),
-    /// A connection was made for it.
+    /// A connection was made for the request.
     Dialled {
-        /// How long that took.
+        /// The duration of the connection.
         took: Duration,
     },
-    /// The headers are there.
+    /// The headers of the response have arrived.
     Headers {
-        /// The status.
+        /// The status of the response.
         status: StatusCode,
-        /// How long they took.
+        /// The time from the request to the headers.
         took: Duration,
-        /// What the server asked for.
+        /// The wait that the server demands by `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// The headers state quotas, or limits.
+    /// The headers declare quotas or limits.
     Stated(Box<RateHeaderReading>),
     /// The body has ended.
     Body {
-        /// The bytes that came over the wire.
+        /// The number of bytes received over the wire.
         received: u64,
-        /// How long that took.
+        /// The duration of the body.
         took: Duration,
     },
-    /// The attempt failed without a complete answer.
+    /// The attempt failed without a complete response.
     Fault {
-        /// The class.
+        /// The class of the fault.
         fault: Fault,
-        /// The message.
+        /// The message of the fault.
         message: String,
     },
-    /// The result was reported to the breaker.
+    /// The result of the attempt was reported to the breaker.
     Settled {
-        /// What the attempt came to.
+        /// The [`AttemptMeaning`] of the attempt for the breaker.
         outcome: AttemptMeaning,
     },
     /// A breaker changed its state.
     Breaker {
-        /// Whose: a host, a site, `HOST:ROLE` for a role that is open alone, or `resolver:NAME`.
+        /// The name of the breaker: a host or site, `HOST:ROLE` for an isolated role, or
+        /// `resolver:NAME`.
         key: Arc<str>,
-        /// How.
+        /// The change of state.
         transition: Transition,
     },
     /// A breaker was found in another state: another process or an operator changed it.
     BreakerSeen {
-        /// Whose: a host, a site, or `resolver:NAME`.
+        /// The name of the breaker: a host, a site, or `resolver:NAME`.
         key: Arc<str>,
-        /// How.
+        /// The change of state.
         transition: Transition,
     },
     /// An adaptive rate changed.
     Adapted(Adjustment),
-    /// Answers have confirmed a limit of the host.
+    /// Responses confirmed a limit of the host.
     Learned(ConfirmedLimit),
-    /// There will be another attempt.
+    /// Another attempt follows.
     Retry {
-        /// When.
+        /// The instant of that attempt.
         at: BootInstant,
-        /// After which attempt.
+        /// The number of the attempt that failed.
         after: u32,
     },
-    /// There will be none.
+    /// No further attempt follows.
     Stop {
-        /// Why.
+        /// The [`StopReason`] of the request.
         reason: StopReason,
     },
-    /// The answer leads elsewhere.
+    /// The response redirects to another URL.
     Redirect {
-        /// Where, without secrets.
+        /// The new URL, without secrets.
         to: String,
-        /// Whether credentials and cookies were left behind.
+        /// `true` if credentials and cookies are not sent to the new URL.
         stripped: bool,
     },
-    /// The request has ended. Always its last event.
+    /// The request has ended. Always the last event of a request.
     End {
-        /// What kept it from an answer: the class of its error, or `cancelled` when its caller
-        /// dropped it.
+        /// The class of the error, `cancelled` if the caller dropped the request, or `None` after a
+        /// response.
         error: Option<&'static str>,
     },
 }
 
-/// Watches what happens. Must not block.
+/// Receives the events of requests. Implementations must not block.
 pub trait Observer: Send + Sync {
-    /// Takes note of an event.
+    /// Receives an [`Event`].
     fn note(&self, event: &Event);
 }

@@ -1,4 +1,7 @@
-//! One attempt: send to the headers, then receive the body as the delivery says.
+//! A single attempt: sends the request, waits for the headers, and receives the body in the
+//! delivery of the request.
+//!
+//! The outcome is returned unsettled: `fetch` reports it to breaker and limiter.
 
 mod delivery;
 mod dial;
@@ -41,21 +44,21 @@ pub(crate) use delivery::{
     CachedBody, DeliveredBody, Delivery, OpenedBody, ToCache, ToMemory, ToSpool, ToStream,
 };
 
-/// One hop of a request, named and judged: what every attempt at it has in common.
+/// The context of one hop, which all attempts at the hop share.
 ///
-/// Before the cache was asked it has a name only (`T` is [`NamedHop`](crate::target::NamedHop)).
+/// Before the cache look-up, the hop has only a name: `T` is then [`NamedHop`].
 pub(crate) struct HopContext<'a, D, T = RoutedHop> {
     pub(crate) request: &'a Request,
     pub(crate) hop: &'a Hop,
     pub(crate) target: &'a T,
     pub(crate) delivery: &'a D,
-    /// What the cache has to do with the answer.
+    /// The [`CachePlan`] for the response, if the cache takes part.
     pub(crate) plan: Option<&'a CachePlan>,
 }
 
 impl<D> HopContext<'_, D> {
-    /// Returns whether the request may be sent again after it ended so. A relayed one is sent
-    /// again only where a connection that was kept turned out to be closed.
+    /// Returns the [`Repeatable`] of the request after `fault`. A relayed request is repeated only
+    /// if a kept connection was closed.
     pub(crate) fn repeatable(&self, fault: Option<Fault>) -> Repeatable {
         if self.request.relay.is_some() && fault != Some(Fault::ConnectionClosed) {
             return Repeatable::No;
@@ -64,7 +67,7 @@ impl<D> HopContext<'_, D> {
         said.unwrap_or_else(|| Repeatable::of(&self.hop.method))
     }
 
-    /// Returns whether an attempt that ended so would be repeated, time and budget aside.
+    /// Returns whether an attempt with this end is repeated, if time and retry budget allow.
     pub(crate) fn wants_retry(
         &self,
         policy: &RetryPolicy,
@@ -76,22 +79,23 @@ impl<D> HopContext<'_, D> {
     }
 }
 
-/// How an attempt went.
+/// The outcome of an attempt.
 pub(crate) enum AttemptOutcome<R> {
-    /// The body was received as the delivery says.
+    /// The body was received in the delivery of the request.
     Received(ReceivedResponse<R>),
-    /// It ended otherwise, in a way that may be decided about.
+    /// The attempt ended in another way, which the retry policy decides about.
     Finished(AttemptFinish),
-    /// It did not come to an end, for a reason that says nothing about the origin.
+    /// The attempt did not end, for a reason that says nothing about the origin.
     Abandoned(ErrorKind),
-    /// It was not sent: a block came between the permit and the connection.
+    /// The request was not sent: a block began between the permit and the connection.
     Blocked,
-    /// The origin did not process it: it ended the connection first.
+    /// The origin ended the connection without processing the request.
     Unprocessed(String),
 }
 
 impl<R> AttemptOutcome<R> {
-    /// Returns whether the request was sent and processed: what was not is no attempt.
+    /// Returns whether the request was sent and processed. Only such a request counts as an
+    /// attempt.
     pub(crate) fn is_attempt(&self) -> bool {
         !matches!(
             self,
@@ -102,7 +106,7 @@ impl<R> AttemptOutcome<R> {
     }
 }
 
-/// An answer whose body was received as the delivery says.
+/// A response whose body was received in the delivery of the request.
 pub(crate) struct ReceivedResponse<R> {
     pub(crate) head: Box<ResponseHead>,
     pub(crate) body: R,
@@ -111,7 +115,7 @@ pub(crate) struct ReceivedResponse<R> {
 }
 
 impl<R> ReceivedResponse<R> {
-    /// Ends the attempt: settles its permits, or hands them to the body.
+    /// Ends the attempt: settles its [`Permits`], or passes them to the body.
     pub(crate) async fn conclude<D: Delivery<Received = R>>(
         self,
         leg: &HopContext<'_, D>,
@@ -143,22 +147,22 @@ impl<R> ReceivedResponse<R> {
 
 /// The end of an attempt that did not deliver a body.
 pub(crate) enum AttemptFinish {
-    /// An answer: an error, a redirect, a status that the delivery is not for.
+    /// A response that the delivery does not apply to: an error or a redirect.
     Answer {
         head: Box<ResponseHead>,
         preview: Bytes,
         class: AttemptClass,
-        /// What the server asked for, as far as it is left.
+        /// The remaining wait that the server demanded.
         retry_after: Option<Duration>,
-        /// What follows for the next attempt, where this one is settled already.
+        /// The [`Consequence`] for the next attempt, if this attempt is settled already.
         consequence: Consequence,
     },
-    /// None: the network or the origin failed.
+    /// No response: the network or the origin failed.
     Fault { fault: Fault, message: String },
 }
 
 impl AttemptFinish {
-    /// Returns what it means.
+    /// Returns the [`AttemptClass`] of this end.
     pub(crate) fn class(&self, classifier: &Classifier) -> AttemptClass {
         match self {
             Self::Answer { class, .. } => *class,
@@ -166,8 +170,8 @@ impl AttemptFinish {
         }
     }
 
-    /// Judges a connection that ended: on the first attempt it says nothing about the origin, on
-    /// the next one it does.
+    /// Reclassifies a closed connection. A first attempt with such an end says nothing about the
+    /// origin; a later attempt counts as a failure of the origin.
     pub(crate) fn judged_at(self, attempt: u32) -> Self {
         match self {
             Self::Fault {
@@ -181,7 +185,7 @@ impl AttemptFinish {
         }
     }
 
-    /// Returns the fault, if it is one.
+    /// Returns the [`Fault`], if the attempt ended with one.
     pub(crate) fn fault(&self) -> Option<Fault> {
         match self {
             Self::Answer { .. } => None,
@@ -189,13 +193,14 @@ impl AttemptFinish {
         }
     }
 
-    /// Returns whether it is a failure by which some servers refuse what is too fast.
+    /// Returns whether the response is a 503 that counts as a failure. Some servers use a 503 for
+    /// throttling.
     pub(crate) fn is_unavailable(&self) -> bool {
         matches!(self, Self::Answer { head, class, .. }
             if head.status == StatusCode::SERVICE_UNAVAILABLE && class.outcome == AttemptMeaning::Failure)
     }
 
-    /// Returns whether it is an answer that its caller takes as final.
+    /// Returns whether the [`IsFinal`] function of the caller accepts the response as final.
     pub(crate) fn is_final(&self, judge: Option<IsFinal>) -> bool {
         match (self, judge) {
             (Self::Answer { head, preview, .. }, Some(judge)) => judge(head.status, preview),
@@ -203,7 +208,7 @@ impl AttemptFinish {
         }
     }
 
-    /// Returns what the server asked for.
+    /// Returns the wait that the server demanded.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Answer { retry_after, .. } => *retry_after,
@@ -211,7 +216,7 @@ impl AttemptFinish {
         }
     }
 
-    /// Returns the end of the block that was reported as soon as the headers were there.
+    /// Returns the [`Consequence`] that was reported as soon as the headers had arrived.
     pub(crate) fn consequence(&self) -> Consequence {
         match self {
             Self::Answer { consequence, .. } => *consequence,
@@ -219,7 +224,7 @@ impl AttemptFinish {
         }
     }
 
-    /// Turns the end of the last attempt into what the caller gets.
+    /// Converts the end of the last attempt to the [`HopResponse`] of the hop.
     pub(crate) fn into_answer<T>(self, host: &Host) -> Result<HopResponse<T>, ErrorKind> {
         match self {
             Self::Answer { head, preview, .. } => Ok(HopResponse {
@@ -235,35 +240,35 @@ impl AttemptFinish {
     }
 }
 
-/// How a request left.
+/// The departure of a request: its permit, its attempt, and its instant.
 #[derive(Clone, Copy)]
 struct RequestDeparture<'a> {
     permit: &'a HeldPermit,
-    /// The number of the attempt at its hop, from one.
+    /// The number of the attempt at its hop, from 1.
     attempt: u32,
     sent: BootInstant,
 }
 
-/// The final answer of a hop.
+/// The final response of a hop.
 pub(crate) struct HopResponse<T> {
     pub(crate) head: Box<ResponseHead>,
     pub(crate) body: DeliveredBody<T>,
 }
 
-/// Sends attempts and receives their answers.
+/// Sends requests and receives their responses.
 pub(crate) struct Wire {
     pub(crate) config: Arc<Config>,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) headers: Arc<DefaultHeaders>,
     pub(crate) known_hosts: Arc<KnownHosts>,
-    /// Stores answers while they are received.
+    /// Stores responses while they are received.
     pub(crate) cache: Arc<ResponseCache>,
     pub(crate) pauses: Arc<ProcessPauses>,
 }
 
 impl Wire {
-    /// Sends a hop once and receives the answer.
+    /// Sends the request of a hop once, and receives the response.
     pub(crate) async fn exchange<D: Delivery>(
         &self,
         leg: &HopContext<'_, D>,
@@ -290,7 +295,7 @@ impl Wire {
         }
     }
 
-    /// Adds what every request carries to a hop.
+    /// Returns the [`OutgoingRequest`] of a hop, with the headers that every request has.
     fn outgoing(&self, hop: &Hop, target: &NamedHop, request: &Request) -> OutgoingRequest {
         let reach = if self.config.transport.allow_internal {
             AddressReach::Anywhere
@@ -306,7 +311,7 @@ impl Wire {
         }
     }
 
-    /// Sends a request, up to the headers of its answer.
+    /// Sends a request, and waits for the headers of its response.
     async fn send(
         &self,
         target: &RoutedHop,
@@ -344,8 +349,8 @@ impl Wire {
         }
     }
 
-    /// Waits for the headers of an answer: as long as they may take once there is a connection, and
-    /// not beyond the deadline.
+    /// Waits for the headers of a response. Their time limit begins with the connection, and ends
+    /// at the deadline at the latest.
     async fn headers_of(
         &self,
         sending: impl Future<Output = Result<IncomingResponse, SendError>>,
@@ -370,7 +375,7 @@ impl Wire {
     }
 }
 
-/// A request without an answer.
+/// The end of a request without a response.
 enum ExchangeFailure {
     Fault { fault: Fault, message: String },
     Abandoned(ErrorKind),
@@ -381,8 +386,7 @@ enum ExchangeFailure {
 impl ExchangeFailure {
     fn from_send_error(error: SendError, left_by: DialStage) -> Self {
         match error {
-            // Origins close connections that have been idle for a while, and some do while the next
-            // request is on its way.
+            // Origins close idle connections, sometimes while the next request is on its way.
             SendError::Closed { message, .. } if left_by.is_reused() => Self::Fault {
                 fault: Fault::ConnectionClosed,
                 message,

@@ -1,26 +1,26 @@
-//! The lifecycle of one request, from top to bottom. Read this first.
+//! The lifecycle of one request, from top to bottom. Read this module first.
 //!
 //! ```text
-//! for each hop (the request, then each redirect it follows):
-//!     name        canonicalise the URL; its host and role
-//!     look up     the cache: a fresh answer ends the hop, nothing spent; where another request is
-//!                 fetching the same, wait for its answer
-//!     route       the site, and the lanes that attempts have to pass
-//!     robots      may it be requested, and how far apart, where the request obeys robots.txt
-//!     loop over attempts, each through the limits of ITS OWN host:
+//! for each hop (the request, then each redirect that it follows):
+//!     name        canonicalise the URL; find its host and role
+//!     look up     the cache: a fresh response ends the hop without a permit; if another request
+//!                 for the same response is in flight, wait for it
+//!     route       find the site, and the admission queues that attempts pass
+//!     robots      check the robots.txt, if the request obeys it; apply its crawl delay
+//!     loop over attempts, each under the limits of its own host:
 //!         enter   breaker, blocks and all budgets in one step: go, wait until an instant, or
-//!                 refused until one; what waits is asleep, holds no slot, and confirms on waking
-//!         send    one request, redirects and retries of the transport off; then receive the body
-//!                 as the delivery says
-//!         settle  classified once; reported to breaker, blocks and adaptive rate
+//!                 be refused until one; a waiting request has no slot, and confirms when woken
+//!         send    one request without redirects or retries of the transport, then receive the
+//!                 body in the delivery of the request
+//!         settle  classify once; report to breaker, blocks and adaptive rate
 //!         decide  stop, or retry at an instant within the deadline
-//!     keep        what may be stored, under this hop's URL; or a stale answer for a failure
+//!     keep        store the response under the URL of this hop, or serve a stale response
+//!                 after a failure
 //!     follow or return
 //! ```
 //!
-//! This file asks and acts; it computes nothing. Decisions are in `docstokg_policy`, the waiting
-//! and settling in `admission.rs`, sending and receiving in `exchange.rs`, redirects in
-//! `redirect.rs`.
+//! This module only calls others. Decisions are in [`docstokg_policy`], waits and settlement in
+//! `admission`. The module `exchange` sends and receives, and `redirect` reads redirects.
 
 mod follow;
 mod host_failure;
@@ -49,23 +49,23 @@ use crate::request::Request;
 use crate::response::ResponseHead;
 use crate::target::NamedHop;
 
-/// The end of a request.
+/// The final response of a request, with its record.
 pub(crate) struct FinalResponse<T> {
     pub(crate) head: Box<ResponseHead>,
     pub(crate) body: DeliveredBody<T>,
     pub(crate) track: RequestTrack,
 }
 
-/// What a hop led to.
+/// The outcome of a hop.
 enum HopOutcome<T> {
-    /// The answer.
+    /// The final response.
     Final(HopResponse<T>),
-    /// Another hop.
+    /// The next hop.
     Next(Box<Hop>),
 }
 
 impl HubParts {
-    /// Takes a request all the way: hop by hop to its final answer.
+    /// Executes a request, hop by hop, up to its [`FinalResponse`].
     pub(crate) async fn journey<D: Delivery>(
         &self,
         request: &Request,
@@ -92,7 +92,7 @@ impl HubParts {
         }
     }
 
-    /// Makes one hop: names it, judges it, tries it, and reads where it leads.
+    /// Executes one hop: names and routes it, makes its attempts, and returns its [`HopOutcome`].
     async fn hop<D: Delivery>(
         &self,
         request: &Request,
@@ -101,7 +101,7 @@ impl HubParts {
         visited: &mut Vec<VisitedHop>,
         track: &mut RequestTrack,
     ) -> Result<HopOutcome<D::Output>, ErrorKind> {
-        // name
+        // Stage: name
         let named = NamedHop::of(hop, request)?;
         if visited.is_empty() {
             self.known_hosts.note_requested(&named.host, request);
@@ -116,7 +116,7 @@ impl HubParts {
             wait: request.rate_wait,
         });
 
-        // look up
+        // Stage: look up
         let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
         let leg = HopContext {
             request,
@@ -133,16 +133,16 @@ impl HubParts {
             CacheLookup::Ask(plan) => plan,
         };
 
-        // route
+        // Stage: route
         let mut target = self.admission.route(named, hop, request)?;
 
-        // robots
+        // Stage: robots
         self.robots
             .obey(self, &mut target, (hop, request), track)
             .await?;
         track.note(&target.host, target.role, || EventKind::CacheMiss);
 
-        // attempts
+        // Stage: loop over attempts
         let leg = HopContext {
             target: &target,
             plan: plan.as_deref(),
@@ -160,13 +160,13 @@ impl HubParts {
         }
         self.cache.invalidate(&leg, &answered.head).await;
 
-        // follow or return
+        // Stage: follow or return
         let trail = HopTrail { visited, cookies };
         self.follow_or_return(&leg, answered, trail, track)
     }
 
-    /// Asks the origin, and lets the cache take its part: a 304 renews what is stored, a failure
-    /// may be answered by a stale answer.
+    /// Sends the request of a hop to the origin, and lets the cache process the result. A 304
+    /// renews the stored response, and a stale response may replace a failure.
     async fn ask<D: Delivery>(
         &self,
         leg: &HopContext<'_, D>,
@@ -184,7 +184,7 @@ impl HubParts {
         }
     }
 
-    /// Tries a hop until its answer is final or there is no point in trying again.
+    /// Makes attempts at a hop until its response is final or a retry is useless.
     async fn attempts<D: Delivery>(
         &self,
         leg: &HopContext<'_, D>,
@@ -195,15 +195,16 @@ impl HubParts {
         let mut unprocessed = UnprocessedCount::default();
         let mut first_sent = None;
         loop {
-            // enter, wait, confirm
+            // Stage: enter
             let entered = self.admission.enter(target, request, number, track);
             let entered = request.unless_cancelled(entered).await;
             let permits = entered.ok_or_else(|| target.cancelled())??;
 
-            // send, and receive the body as the delivery says
+            // Stage: send
             let sent = self.runtime.boot();
             let first_sent = *first_sent.get_or_insert(sent);
-            // Apart: most requests of a bulk run wait, and those need no room for it.
+            // Boxed: most requests of a bulk run wait, and need no memory for the exchange
+            // meanwhile.
             let exchange = Box::pin(self.wire.exchange(leg, permits.site(), number, track));
             let exchanged = unprocessed.judge(exchange.await, target);
             track.journey.attempts += u32::from(exchanged.is_attempt());
@@ -213,8 +214,8 @@ impl HubParts {
                 }
                 AttemptOutcome::Finished(finish) => finish.judged_at(number),
                 AttemptOutcome::Abandoned(kind) => return Err(kind),
-                // Nothing was processed. Ask again: a patient request waits for the end of the
-                // block, another one is refused.
+                // The origin processed nothing. A patient request waits for the end of the block;
+                // another request is refused.
                 AttemptOutcome::Unprocessed(_) | AttemptOutcome::Blocked => {
                     permits.give_back();
                     track.note(&target.host, target.role, || EventKind::GivenBack);
@@ -222,12 +223,12 @@ impl HubParts {
                 }
             };
 
-            // settle
+            // Stage: settle
             let settled = self
                 .settle(leg, &finish, permits, SentAttempt { number, sent }, track)
                 .await;
 
-            // decide
+            // Stage: decide
             match self.decide(leg, &finish, &settled, number, track) {
                 RetryDecision::Stop(_) => {
                     let last = LastAttempt {
@@ -248,7 +249,7 @@ impl HubParts {
         }
     }
 
-    /// Reports how an attempt ended to everything that it passed.
+    /// Reports the end of an attempt to all its breakers and limits.
     async fn settle<D>(
         &self,
         leg: &HopContext<'_, D>,
@@ -265,7 +266,7 @@ impl HubParts {
             });
         }
         let mut class = finish.class(&target.route.site.rules.classifier);
-        // That https fails where http was stated says nothing about the site.
+        // A failed tentative https says nothing about a site whose URL has http.
         let is_tentative = leg.hop.or_else.is_some() && finish.fault().is_some();
         class.transient &= !is_tentative;
         let report = AttemptResult {
@@ -293,7 +294,7 @@ impl HubParts {
         }
     }
 
-    /// Decides whether there is another attempt, and when.
+    /// Returns the [`RetryDecision`]: stop, or retry at an instant.
     fn decide<D>(
         &self,
         leg: &HopContext<'_, D>,
@@ -320,7 +321,7 @@ impl HubParts {
             repeatable: leg.repeatable(finish.fault()),
             open_until: settled.open_until,
             is_over_budget: settled.retry_refused,
-            // A request that bounds the wait for its retry belongs to a run, which has time.
+            // A request with a bounded wait for its retry belongs to a run, which has time.
             awaits_probe: request.patience == Patience::Wait || request.retry_wait.is_some(),
             is_learned: target.route.site.rules.policy.learn.is_some(),
             asked_until: finish.retry_after().map(|asked| now + asked.min(cap)),
@@ -360,19 +361,19 @@ impl HubParts {
     }
 }
 
-/// An attempt at a hop that was sent.
+/// A sent attempt at a hop.
 #[derive(Clone, Copy)]
 struct SentAttempt {
-    /// Its number, from one.
+    /// The number of the attempt, from 1.
     number: u32,
     sent: BootInstant,
 }
 
-/// What an attempt meant.
+/// The result of a settled attempt.
 struct SettledAttempt {
     class: AttemptClass,
-    /// The end of the block in force.
+    /// The end of the current block, if any.
     open_until: Option<BootInstant>,
-    /// The site's budget for retries is used up.
+    /// `true` if the retry budget of the site is used up.
     retry_refused: bool,
 }

@@ -3,22 +3,21 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Writes a file that appears when it is complete; half of it never stays.
+/// Writes a file that appears only when it is complete.
 ///
 /// # Errors
-/// It cannot be written or renamed.
+/// Returns an [`io::Error`] if the file cannot be written or renamed.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let beside = beside(path);
     std::fs::write(&beside, text)
         .and_then(|()| std::fs::rename(&beside, path))
         .inspect_err(|_| {
-            // Nothing more can be done about one that cannot be removed; it is recognisable by its
-            // name.
+            // A temporary file that cannot be removed stays behind. Its name is recognisable.
             let _ = std::fs::remove_file(&beside);
         })
 }
 
-/// Returns the name under which a file is written before it is complete.
+/// Returns the temporary name of a file that is not complete.
 #[must_use]
 pub fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -26,7 +25,7 @@ pub fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Writes bytes in hex.
+/// Formats bytes as hexadecimal digits.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

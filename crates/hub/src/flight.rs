@@ -1,8 +1,8 @@
-//! Flights: of the requests that need the same thing at once, one gets it and the others wait.
+//! Flights: one of several equal requests is sent, and the others wait for its end.
 //!
-//! A flight shares how it ended and nothing else: what it brought lies where every request looks
-//! for it. Its leader's refusal, deadline or cancellation is the leader's own: a flight that is
-//! dropped without an end has the default one, and the next request that joins leads.
+//! A flight shares only its end: the result is stored where every request looks for it. If its
+//! leader gives up, the flight has the default end, and the next request leads. Reasons are a
+//! refusal, a deadline or a cancellation.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,17 +14,17 @@ use tokio::sync::Notify;
 
 type ActiveFlights<K, E> = Arc<Mutex<HashMap<K, FlightWait<E>>>>;
 
-/// The flights of one kind in a process, by what they get. `E` says how one ended; its default is
-/// that the leader gave up.
+/// The flights of a process, by key. `E` is the end of a flight; its default means that the leader
+/// gave up.
 pub(crate) struct FlightTable<K, E> {
     active: ActiveFlights<K, E>,
 }
 
-/// The part of a request in a flight.
+/// The role of a request in a flight.
 pub(crate) enum FlightRole<K: Eq + Hash, E: Copy + Default> {
-    /// It gets what all need.
+    /// The request leads: it does the work for all.
     Lead(Flight<K, E>),
-    /// It waits for the end.
+    /// The request follows: it waits for the end.
     Follow(FlightWait<E>),
 }
 
@@ -36,7 +36,7 @@ impl<K, E> Default for FlightTable<K, E> {
 }
 
 impl<K: Clone + Eq + Hash, E: Copy + Default> FlightTable<K, E> {
-    /// Joins the flight of a key, or begins it.
+    /// Joins the flight of a key, or begins one.
     pub(crate) fn join(&self, key: &K) -> FlightRole<K, E> {
         let mut active = self.active.lock();
         if let Some(ending) = active.get(key) {
@@ -52,13 +52,13 @@ impl<K: Clone + Eq + Hash, E: Copy + Default> FlightTable<K, E> {
         })
     }
 
-    /// Returns the end of the flight of a key, where there is one.
+    /// Returns the [`FlightWait`] of a key, if the key has a flight.
     pub(crate) fn ending(&self, key: &K) -> Option<FlightWait<E>> {
         self.active.lock().get(key).cloned()
     }
 }
 
-/// A flight that a request leads. It ends when this is dropped.
+/// A flight that a request leads. The flight ends when this value is dropped.
 pub(crate) struct Flight<K: Eq + Hash, E: Copy + Default> {
     pub(crate) key: K,
     end: E,
@@ -67,7 +67,7 @@ pub(crate) struct Flight<K: Eq + Hash, E: Copy + Default> {
 }
 
 impl<K: Eq + Hash, E: Copy + Default> Flight<K, E> {
-    /// Ends the flight.
+    /// Ends the flight with `end` for its followers.
     pub(crate) fn end(mut self, end: E) {
         self.end = end;
     }
@@ -75,14 +75,14 @@ impl<K: Eq + Hash, E: Copy + Default> Flight<K, E> {
 
 impl<K: Eq + Hash, E: Copy + Default> Drop for Flight<K, E> {
     fn drop(&mut self) {
-        // First out of the table: a waiter that is woken begins the next one.
+        // Removed from the table first, so that a woken waiter begins the next flight.
         self.active.lock().remove(&self.key);
         *self.ending.0.end.lock() = Some(self.end);
         self.ending.0.ended.notify_waiters();
     }
 }
 
-/// The end of a flight, to wait for. Those that wait go on in the order in which they came.
+/// The pending end of a flight. Waiters continue in order of arrival.
 pub(crate) struct FlightWait<E>(Arc<FlightOutcome<E>>);
 
 struct FlightOutcome<E> {
@@ -106,11 +106,11 @@ impl<E> Clone for FlightWait<E> {
 }
 
 impl<E: Copy> FlightWait<E> {
-    /// Waits for the end.
+    /// Waits for the end of the flight.
     pub(crate) async fn wait(self) -> E {
         loop {
             let mut ended = pin!(self.0.ended.notified());
-            // It waits from here on: an end that comes before the next line wakes it.
+            // Registered here: an end before the next line wakes this waiter.
             ended.as_mut().enable();
             if let Some(end) = *self.0.end.lock() {
                 return end;
@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the end of a flight if it has ended.
+    /// Returns the end of a flight, if it has ended.
     fn ended(ending: FlightWait<End>) -> Option<End> {
         match pin!(ending.wait()).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(end) => Some(end),

@@ -1,4 +1,6 @@
-//! How long the limits of a site make many requests take, as the store sees them now.
+//! The forecast of a site: the time that its limits impose on many requests.
+//!
+//! The forecast uses the current state of the store, and sends no request to the site.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -18,31 +20,32 @@ use docstokg_stores::{SiteView, StoreError};
 use crate::admission::{AdmissionQueue, BudgetSetKey};
 use crate::hub::Hub;
 
-/// The least number of recent requests that says how many permits each uses.
+/// Minimum number of recent requests for an estimate of the permits that each uses.
 const MIN_RECENT: u64 = 5;
 
-/// From how many permits a request on they are taken for those of others, or of redirects.
+/// Minimum quotient of permits and requests that means more than one permit per request. Redirects
+/// and other processes use permits as well.
 const MIN_SHARED: f64 = 1.2;
 
-/// The requests of one role that are still to come at a site, and what was seen of those before.
+/// The remaining requests of one role at a site, and observations of earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoleDemand {
-    /// The role.
+    /// The role of the requests.
     pub role: Role,
-    /// How many are still to come.
+    /// The number of remaining requests.
     pub requests: u64,
-    /// The distance between two of them that was observed; zero if none was.
+    /// The observed distance between two requests, or zero without an observation.
     pub distance: Duration,
-    /// How many ended in the time `span` before now.
+    /// The number of requests that ended within `span` before now.
     pub recent: u64,
-    /// The time in which those were counted.
+    /// The time over which `recent` was counted.
     pub span: Duration,
-    /// How many permits each used when that was last known.
+    /// The last known number of permits that each request used.
     pub permits_each: f64,
 }
 
 impl RoleDemand {
-    /// Describes so many requests of which nothing was observed.
+    /// Creates the [`RoleDemand`] of `requests` without observations.
     #[must_use]
     pub const fn of(role: Role, requests: u64) -> Self {
         Self {
@@ -55,8 +58,8 @@ impl RoleDemand {
         }
     }
 
-    /// Returns how many permits of a budget a request uses: of a long window it is known how many
-    /// were used of late, by all processes.
+    /// Returns the number of permits of a budget that each request uses. The estimate comes from a
+    /// long window, whose recent use by all processes is known.
     #[expect(clippy::cast_precision_loss, reason = "counts of requests fit")]
     fn permits_each(&self, budget: &Budget, cost: &BudgetCost, view: &SiteView) -> f64 {
         let long = cost.windows.list().iter();
@@ -69,55 +72,57 @@ impl RoleDemand {
         }
         let used = budget.used_within(window, self.span, view.now);
         let each = used as f64 / self.recent as f64;
-        // Requests on their way make it a little more than one.
+        // Requests in flight raise the quotient slightly above one.
         if each < MIN_SHARED { 1.0 } else { each }
     }
 }
 
-/// When the last of the requests at a site goes.
+/// The forecast for the last of the requests at a site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SiteForecast {
-    /// The time until it goes.
+    /// The time until the last request is sent.
     pub after: Duration,
-    /// The limit that most of that time is waited for, and whose it is.
+    /// The [`ForecastLimit`] that causes most of that time.
     pub because: Option<ForecastLimit>,
-    /// How many permits a request uses.
+    /// The number of permits that each request uses.
     pub permits_each: f64,
-    /// The reason why nothing is sent now, if nothing is.
+    /// The [`SitePause`] of the site, if it is paused.
     pub pause: Option<SitePause>,
-    /// Whether the shared store is lost: the limits are this process's share of them.
+    /// `true` if the shared store is lost, so that the limits are this process's share.
     pub is_store_lost: bool,
 }
 
 /// A limit that requests wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForecastLimit {
-    /// The host that has it.
+    /// The host with the limit.
     pub host: Host,
-    /// The role that it applies to.
+    /// The role that the limit applies to.
     pub role: Role,
     /// The limit.
     pub window: Window,
-    /// What it is based on.
+    /// The [`LimitBasis`] of the limit.
     pub basis: LimitBasis,
 }
 
-/// Why nothing is sent to a site.
+/// The reason why no requests are sent to a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SitePause {
-    /// The host or an operator said until when.
+    /// The host or an operator declared the end of the pause.
     Declared,
-    /// The site failed, and is probed: nobody knows when it is back.
+    /// The site failed and is being probed, so that the end of the pause is unknown.
     Failed,
 }
 
 impl Hub {
-    /// Computes how long requests to a site take at least if the first of them may go after `from`:
-    /// from its windows and what is used of them, the pacing, what was learned and what the host
-    /// states. `None` for a site that the configuration does not know and that is not a host.
+    /// Computes the minimum time of requests to a site, if the first may be sent after `from`.
+    ///
+    /// The forecast considers the windows and their use, the pacing, learned limits and declared
+    /// quotas. `None` means that `site` is neither configured nor a host, or that `demands` is
+    /// empty.
     ///
     /// # Errors
-    /// The store does not answer.
+    /// Returns a [`StoreError`] if the store fails.
     pub async fn forecast(
         &self,
         site: &str,
@@ -143,14 +148,14 @@ impl Hub {
             return Ok(None);
         };
         let handle = lane(first).site.handle.clone();
-        // The state and the costs have to be of the same store.
+        // The state and the costs must come from the same store.
         let view = match handle.own_share(&[]) {
             Some(own) => own.view,
             None => handle.view().await?,
         };
         let role = |demand: &RoleDemand| RoleLane::new(lane(demand), *demand, view.now);
         let lanes: Vec<RoleLane> = demands.iter().map(role).collect();
-        // The requests may go to any of the hosts that a site joins: only their common budget is
+        // The requests may go to any host of a joined site, so that only the common budget is
         // certain.
         let skipped = usize::from(joined.is_some_and(|joined| joined.hosts.len() > 1));
         let mut latest = SiteForecast {
@@ -160,7 +165,7 @@ impl Hub {
             pause: reason_of_pause(&view),
             is_store_lost: lanes.iter().any(|role| role.is_store_lost),
         };
-        // What is used of the windows leaves them during a pause, too.
+        // The windows recover during a pause, too.
         let begin = view.now + from.max(pause(&view));
         for role in &lanes {
             let of_role = forecast_role(role, &lanes, &view, skipped, begin);
@@ -182,7 +187,7 @@ impl Hub {
     }
 }
 
-/// The requests of one role, and what each costs.
+/// The requests of one role, with their costs.
 struct RoleLane {
     lane: AdmissionQueue,
     costs: Vec<BudgetCost>,
@@ -209,7 +214,8 @@ struct RoleForecast {
     permits_each: f64,
 }
 
-/// Computes how long after `begin` the last request of a role goes, beside those of the other roles.
+/// Computes the time after `begin` until the last request of a role is sent, together with the
+/// requests of the other roles.
 fn forecast_role(
     role: &RoleLane,
     lanes: &[RoleLane],
@@ -272,7 +278,7 @@ fn forecast_role(
     latest
 }
 
-/// Returns how long nothing is sent, on account of the breaker or of refusals.
+/// Returns the time for which no request is sent, because of the breaker or of refusals.
 fn pause(view: &SiteView) -> Duration {
     let open = view.open_until().map(|(until, _)| until.since(view.now));
     let learned = view.site.learned();
@@ -280,7 +286,7 @@ fn pause(view: &SiteView) -> Duration {
     open.into_iter().chain(refused).max().unwrap_or_default()
 }
 
-/// Returns why nothing is sent on account of the breaker, if nothing is.
+/// Returns the [`SitePause`] of the breaker, or `None` if the breaker is closed.
 fn reason_of_pause(view: &SiteView) -> Option<SitePause> {
     match (view.state(), view.open_until()) {
         (BreakerState::Closed, _) => None,
@@ -291,7 +297,7 @@ fn reason_of_pause(view: &SiteView) -> Option<SitePause> {
     }
 }
 
-/// Returns the distance between requests that the learned limits ask for.
+/// Returns the distance between requests that the learned limits demand.
 fn learned_distance(view: &SiteView) -> Duration {
     let of_limit = |limit: &ConfirmedLimit| {
         let amount = f64::from(limit.amount).max(0.001);
@@ -310,8 +316,8 @@ fn learned_distance(view: &SiteView) -> Duration {
     limits.map(of_limit).max().unwrap_or_default()
 }
 
-/// Returns how long after `begin` the quotas that the host states make the last of so many requests
-/// wait, where they do not suffice, and the window of the quota.
+/// Returns the time after `begin` that declared quotas add for the last of `requests`, with the
+/// window of the quota. `None` means that the quotas suffice.
 fn stated_wait(
     lane: &AdmissionQueue,
     requests: u64,

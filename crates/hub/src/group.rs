@@ -1,4 +1,4 @@
-//! Groups of requests: cancelled together while they wait, and counted while they do.
+//! Groups of requests, which are counted while they wait and can be cancelled together.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,36 +12,35 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Requests that belong together, such as all those of a bulk run.
+/// A group of requests that belong together, such as those of a bulk run.
 ///
-/// While a request only waits (for a rate, a slot, a breaker, a retry or a robots.txt) it holds
-/// nothing: the group counts it, so that a scheduler does not take it for one that is busy, and
-/// cancelling the group ends it without loss. A request that is on the wire is finished.
+/// A waiting request waits for a rate or slot, for a breaker, for a retry or for a robots.txt. The
+/// group counts such requests, so that a scheduler does not count them as busy. Cancelling the
+/// group ends them without loss. A request in flight is completed.
 #[derive(Debug, Default)]
 pub struct RequestGroup {
     cancellation: CancellationToken,
     waiting: AtomicUsize,
     more_wait: Notify,
-    /// How many requests are still to come, by site and role.
+    /// The number of remaining requests, by site and role.
     backlog: Mutex<HashMap<(SiteKey, Role), u32>>,
-    /// For how long a host may be silent before its requests are not retried any more.
+    /// Maximum silence of a host for which its requests are retried.
     retry_limit: OnceLock<Duration>,
 }
 
 impl RequestGroup {
-    /// Bounds retries: a request ends if its retry would come later than `limit` after the host fell
+    /// Limits retries: a request ends if its retry would be later than `limit` after the host fell
     /// silent. Only the first call has an effect.
     pub fn bound_retries(&self, limit: Duration) {
         let _ = self.retry_limit.set(limit);
     }
 
-    /// Returns for how long a host may be silent before its requests are not retried any more, if the
-    /// group bounds that.
+    /// Returns the limit of [`RequestGroup::bound_retries`], if set.
     pub(crate) fn retry_limit(&self) -> Option<Duration> {
         self.retry_limit.get().copied()
     }
 
-    /// Ends all requests that only wait, and those that are about to.
+    /// Ends all requests of the group that wait, now or later.
     pub fn cancel(&self) {
         self.cancellation.cancel();
     }
@@ -52,15 +51,17 @@ impl RequestGroup {
         self.cancellation.is_cancelled()
     }
 
-    /// Returns how many requests only wait.
+    /// Returns the number of waiting requests.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Says how many requests of the group are still to come at a site, this one included. Where
-    /// requests are paced evenly, long windows are spread if they have less left than that. Zero
-    /// forgets the site: a run may visit a million.
+    /// Sets the number of requests that the group will still send to a site, including the current
+    /// one.
+    ///
+    /// Even pacing spreads a long window if it has fewer permits left than that number. Zero
+    /// removes the entry, because a run may visit a million sites.
     pub fn set_backlog(&self, site: SiteKey, role: Role, requests: u32) {
         let mut backlog = self.backlog.lock();
         if requests == 0 {
@@ -70,7 +71,7 @@ impl RequestGroup {
         }
     }
 
-    /// Returns how many requests are still to come; zero where that is not known.
+    /// Returns the number of remaining requests, or zero if unknown.
     pub(crate) fn backlog(&self, site: &SiteKey, role: Role) -> u32 {
         let backlog = self.backlog.lock();
         backlog
@@ -79,12 +80,13 @@ impl RequestGroup {
             .unwrap_or(0)
     }
 
-    /// Waits until another request starts to wait; at once if one has since this was last called.
+    /// Waits until another request starts to wait. Returns at once if that happened since the last
+    /// call.
     pub async fn more_wait(&self) {
         self.more_wait.notified().await;
     }
 
-    /// Waits for `wait` on behalf of a request; `None` if the group is cancelled first.
+    /// Waits for `wait` on behalf of a request. Returns `None` if the group is cancelled first.
     pub(crate) async fn wait<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
         let mut wait = std::pin::pin!(self.cancellation.run_until_cancelled(wait));
         let mut counted = None;
@@ -99,7 +101,7 @@ impl RequestGroup {
     }
 }
 
-/// A request that only waits, until this is dropped.
+/// Counts a request as waiting, until dropped.
 struct CountedWait<'a>(&'a RequestGroup);
 
 impl<'a> CountedWait<'a> {

@@ -32,11 +32,12 @@ use crate::response::{DownloadedResponse, Response, SpooledResponse, StreamedRes
 use crate::robots::RobotsGate;
 use crate::stream::BodyStream;
 
-/// One polite client for everything. Cheap to clone; clones share all limits.
+/// The client through which all requests of a program are sent. Cheap to clone; clones share all
+/// limits.
 #[derive(Clone)]
 pub struct Hub(pub(crate) Arc<HubParts>);
 
-/// What a hub is made of.
+/// The parts of a [`Hub`], which all its clones share.
 pub(crate) struct HubParts {
     pub(crate) config: Arc<Config>,
     pub(crate) runtime: Arc<dyn Runtime>,
@@ -52,17 +53,20 @@ pub(crate) struct HubParts {
 }
 
 impl Hub {
-    /// Starts to put a hub together.
+    /// Returns a [`HubBuilder`] for a [`Config`].
     #[must_use]
     pub fn builder(config: Config) -> HubBuilder {
         HubBuilder::new(config)
     }
 
-    /// Fetches into memory. Any final status is an answer; look at it.
+    /// Fetches a body into memory. Every final status is a response: check `head.status`.
     ///
     /// # Errors
-    /// Refused by a breaker or the limiter, a fault that retries did not fix, a body that may not
-    /// be kept.
+    /// Returns a [`FetchError`] in these cases:
+    ///
+    /// - a breaker or the limiter refuses the request;
+    /// - a fault remains after all retries;
+    /// - the body is too large or cannot be decoded.
     pub async fn fetch(&self, request: Request) -> Result<Response, FetchError> {
         let mut arrived = self.0.journey(&request, &ToMemory).await?;
         self.validate_later(&request, &arrived.track);
@@ -74,11 +78,11 @@ impl Hub {
         })
     }
 
-    /// Fetches as [`Hub::fetch`], and keeps no more than `keep` bytes of the body in memory: what is
-    /// longer goes to a file without a name. For bodies that wait until they are read.
+    /// Fetches like [`Hub::fetch`], with at most `keep` bytes of the body in memory. A longer body
+    /// goes to a file without a name. Meant for bodies that wait to be read.
     ///
     /// # Errors
-    /// As [`Hub::fetch`], and when that file cannot be written.
+    /// As [`Hub::fetch`], and if the file cannot be written.
     pub async fn fetch_spooled(
         &self,
         request: Request,
@@ -100,13 +104,13 @@ impl Hub {
     /// Fetches into a file, which appears under its name when it is complete.
     ///
     /// # Errors
-    /// As [`Hub::fetch`], and when the file cannot be written.
+    /// As [`Hub::fetch`], and if the file cannot be written.
     pub async fn download(
         &self,
         request: Request,
         path: &Path,
     ) -> Result<DownloadedResponse, FetchError> {
-        // A file that cannot be written costs the origin nothing.
+        // Checked first, so that an unwritable file costs no request.
         self.0.files.create(path).map_err(|source| FetchError {
             kind: ErrorKind::File {
                 path: path.display().to_string(),
@@ -127,11 +131,11 @@ impl Hub {
         .await
     }
 
-    /// Fetches into a file as [`Hub::download`], going on where an earlier attempt broke off if the
+    /// Fetches into a file like [`Hub::download`], and continues an interrupted attempt if the
     /// origin allows.
     ///
-    /// What is there of an unfinished file is `PATH.part`, with a note beside it. The finished file
-    /// is not durable yet: [`Hub::keep`] makes it so.
+    /// The unfinished file is `PATH.part`, with a note beside it. The finished file is not durable
+    /// until [`Hub::keep`] is called.
     ///
     /// # Errors
     /// As [`Hub::download`].
@@ -149,7 +153,7 @@ impl Hub {
         self.to_file(request, target).await
     }
 
-    /// Downloads as [`Hub::download_resumable`] does, and records in `transfer` how far it is.
+    /// Downloads like [`Hub::download_resumable`], and records the progress in a [`Transfer`].
     ///
     /// # Errors
     /// As [`Hub::download`].
@@ -168,10 +172,10 @@ impl Hub {
         self.to_file(request, target).await
     }
 
-    /// Gives a finished file its final name, made durable as config says.
+    /// Renames a finished file to its final name, with the configured durability.
     ///
     /// # Errors
-    /// It cannot be synced or renamed.
+    /// Returns an [`io::Error`](std::io::Error) if the file cannot be synchronised or renamed.
     pub async fn keep(&self, file: &Path, path: &Path) -> std::io::Result<()> {
         self.0.files.keep(file, path).await
     }
@@ -195,7 +199,7 @@ impl Hub {
         })
     }
 
-    /// Fetches up to the headers and leaves the body to the caller. Retrying ends with the headers.
+    /// Fetches up to the headers, and leaves the body to the caller. Retries end with the headers.
     ///
     /// # Errors
     /// As [`Hub::fetch`].
@@ -225,8 +229,8 @@ impl Hub {
         })
     }
 
-    /// Validates a stale answer in the background after it was served (RFC 5861 section 3), unless
-    /// too many are being validated.
+    /// Validates a served stale response in the background (RFC 5861 section 3), if a background
+    /// slot is free.
     fn validate_later(&self, request: &Request, track: &RequestTrack) {
         if !track.wants_validation {
             return;
@@ -236,11 +240,11 @@ impl Hub {
         };
         let mut request = Request {
             validates: true,
-            // What the caller waits for no longer does not end with it.
+            // The validation does not end with a request that the caller no longer waits for.
             group: None,
             ..request.clone()
         };
-        // It is the whole stored answer that is validated, whatever the caller asked of it.
+        // The complete stored response is validated, regardless of the caller's conditions.
         for name in [
             RANGE,
             IF_RANGE,
@@ -253,22 +257,22 @@ impl Hub {
         }
         let hub = self.clone();
         self.0.runtime.spawn(Box::pin(async move {
-            // Its failure is in the events; the next request validates again.
+            // A failure appears in the events. The next request validates again.
             let _ = hub.0.journey(&request, &ToCache).await;
             drop(slot);
         }));
     }
 
-    /// Returns the store of answers, where one is configured.
+    /// Returns the [`CacheStore`] of responses, if one is configured.
     #[must_use]
     pub fn cache(&self) -> Option<&CacheStore> {
         self.0.cache.store()
     }
 
-    /// Blocks a host for a time, on an operator's word.
+    /// Blocks a host for a time, on behalf of an operator.
     ///
     /// # Errors
-    /// The store does not answer.
+    /// Returns a [`StoreError`] if the store fails.
     pub async fn block(
         &self,
         host: &Host,
@@ -283,10 +287,10 @@ impl Hub {
         Ok(())
     }
 
-    /// Closes the breaker of a host, on an operator's word.
+    /// Closes the breaker of a host, on behalf of an operator.
     ///
     /// # Errors
-    /// The store does not answer.
+    /// Returns a [`StoreError`] if the store fails.
     pub async fn unblock(&self, host: &Host) -> Result<(), StoreError> {
         let site = self.site(host);
         site.handle.unblock().await?;
@@ -294,10 +298,10 @@ impl Hub {
         Ok(())
     }
 
-    /// Forgets what was learned of a host's limits. Returns whether there was anything.
+    /// Deletes the learned limits of a host. Returns whether there were any.
     ///
     /// # Errors
-    /// The store does not answer.
+    /// Returns a [`StoreError`] if the store fails.
     pub async fn forget_learned(&self, host: &Host) -> Result<bool, StoreError> {
         let site = self.site(host);
         let forgotten = site.handle.forget_learned().await?;
@@ -305,19 +309,19 @@ impl Hub {
         Ok(forgotten)
     }
 
-    /// Returns the state of a host.
+    /// Returns the [`SiteView`] of a host: the state of its site in the store.
     ///
     /// # Errors
-    /// The store does not answer.
+    /// Returns a [`StoreError`] if the store fails.
     pub async fn view(&self, host: &Host) -> Result<SiteView, StoreError> {
         self.site(host).handle.view().await
     }
 
-    /// Forgets the adaptive rates of this run, and waits until every report to the store has
-    /// reached it. A program calls this before it ends.
+    /// Deletes the adaptive rates of this run, and waits until every report has reached the store.
+    /// A program calls this method before it ends.
     ///
     /// # Errors
-    /// The store does not answer.
+    /// Returns a [`StoreError`] if the store fails.
     pub async fn close(&self) -> Result<(), StoreError> {
         let registry = &self.0.admission.registry;
         let forgotten = registry.forget_adaptation().await;
@@ -325,7 +329,7 @@ impl Hub {
         forgotten
     }
 
-    /// Returns the site of a host.
+    /// Returns the [`SiteAdmission`] of a host.
     pub(crate) fn site(&self, host: &Host) -> Arc<SiteAdmission> {
         let lane = self
             .0
@@ -351,18 +355,19 @@ impl Hub {
         self.0.admission.registry.lane(key)
     }
 
-    /// Returns how many sites the hub remembers.
+    /// Returns the number of sites in memory.
     #[must_use]
     pub fn sites(&self) -> usize {
         self.0.admission.registry.len()
     }
 
-    /// Forgets that the robots.txt of a host could not be read: the next request asks for it anew.
+    /// Forgets that the robots.txt of a host could not be read, so that the next request fetches it
+    /// again.
     pub async fn forget_robots_failure(&self, host: &Host) {
         self.0.robots.forget_failure(host.as_str()).await;
     }
 
-    /// Returns the configuration.
+    /// Returns the [`Config`] of the hub.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.0.config
@@ -370,7 +375,7 @@ impl Hub {
 }
 
 impl HubParts {
-    /// Begins the record of a request.
+    /// Begins the [`RequestTrack`] of a request, with the next number.
     pub(crate) fn begin(&self, request: &Request) -> RequestTrack {
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let deadline = request.deadline.or(self.config.transport.deadline);

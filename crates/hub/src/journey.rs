@@ -1,4 +1,4 @@
-//! The record of one request: what it waited for and how long. Every response carries it.
+//! The record of one request: its waits, attempts and use of the cache. Every response has one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,41 +13,43 @@ use crate::error::{Disposition, ErrorKind, RetryLater};
 use crate::event::{Event, EventKind, Observer};
 use crate::target::NamedHop;
 
-/// What happened on the way to an answer.
+/// The record of a request up to its response or error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Journey {
-    /// Requests that were sent, over all hops.
+    /// The number of requests that were sent, over all hops.
     pub attempts: u32,
-    /// Redirects that were followed.
+    /// The number of redirects that were followed.
     pub redirects: u32,
-    /// Time spent waiting for rates.
+    /// The time spent waiting for rates.
     pub rate_delay: Duration,
-    /// Time spent waiting for slots.
+    /// The time spent waiting for slots.
     pub slot_wait: Duration,
-    /// Time spent waiting for breakers.
+    /// The time spent waiting for breakers.
     pub breaker_wait: Duration,
-    /// Time spent waiting for another request for the same URL.
+    /// The time spent waiting for another request for the same URL.
     pub flight_wait: Duration,
-    /// Time spent waiting before retries.
+    /// The time spent waiting before retries.
     pub backoff: Duration,
-    /// Time from sending to headers, of the last attempt.
+    /// The time from sending to the headers, of the last attempt.
     pub header_time: Duration,
-    /// Time from headers to the end of the body, of the last attempt.
+    /// The time from the headers to the end of the body, of the last attempt.
     pub body_time: Duration,
-    /// Time over all.
+    /// The total time of the request.
     pub elapsed: Duration,
-    /// Why there was no further attempt, when the last one was not good.
+    /// The [`StopReason`] after a failed last attempt.
     pub stopped: Option<StopReason>,
-    /// The failure of the host that ended the request, if the host may serve the request later.
+    /// The [`RetryLater`] of the host that ended the request, if the host may serve the request
+    /// later.
     pub host_failure: Option<RetryLater>,
-    /// What the cache did, on the last hop.
+    /// The [`CacheUse`] on the last hop.
     pub cache: CacheUse,
-    /// Why the last hop was for the origin; `None` where the cache answered alone.
+    /// The [`ForwardReason`] for which the last hop was sent to the origin, or `None` after a cache
+    /// hit.
     pub forward: Option<ForwardReason>,
 }
 
 impl Journey {
-    /// Returns what a caller can do about a response that is a failure.
+    /// Returns the [`Disposition`] of a response that is a failure.
     #[must_use]
     pub fn disposition(&self) -> Disposition {
         match &self.host_failure {
@@ -56,31 +58,33 @@ impl Journey {
         }
     }
 
-    /// Tells whether a response came over the network: the cache has not answered alone, nor in
-    /// place of an origin that failed.
+    /// Returns whether a response arrived over the network. `false` for a cache hit, and for a
+    /// stale response in place of a failure.
     #[must_use]
     pub const fn is_from_network(&self) -> bool {
         self.attempts > 0 && !matches!(self.cache, CacheUse::Stale { .. })
     }
 }
 
-/// Why a request is for the origin and not for the cache, in the words of RFC 9211 section 2.2.
+/// The reason for sending a request to the origin instead of using the cache, in the words of RFC
+/// 9211 section 2.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardReason {
-    /// The cache has no part in it: there is none, or it is left out for such requests.
+    /// The request bypasses the cache, or there is no cache.
     Bypass,
-    /// It has a method that no stored answer is for.
+    /// The method of the request is never served from the cache.
     Method,
-    /// Nothing that is stored answers it.
+    /// No stored response matches the request.
     Miss,
-    /// What is stored answers it only if the origin confirms that.
+    /// The stored response needs confirmation by the origin.
     Stale,
-    /// It does not accept what is stored as it is (`no-cache`, `max-age`, `min-fresh`, a refresh).
+    /// The request does not accept the stored response, because of `no-cache` or a similar
+    /// directive, or because of a refresh.
     Request,
 }
 
 impl ForwardReason {
-    /// Returns the word of the RFC.
+    /// Returns the word of RFC 9211.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -93,42 +97,42 @@ impl ForwardReason {
     }
 }
 
-/// What the cache did for an answer.
+/// The use of the cache for a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheUse {
-    /// Nothing: there is none, it was bypassed, or it had no answer and stored none.
+    /// The cache neither served nor stored the response.
     #[default]
     None,
-    /// It stored the answer of the origin.
+    /// The cache stored the response of the origin.
     Stored,
-    /// It answered; the origin was not asked.
+    /// The cache served the response without a request to the origin.
     Hit {
-        /// The age of the answer.
+        /// The age of the response.
         age: Duration,
     },
-    /// It answered, and the origin confirmed that the answer is current.
+    /// The cache served the response after the origin confirmed it.
     Revalidated,
-    /// It answered although the answer is stale.
+    /// The cache served a stale response.
     Stale {
-        /// The age of the answer.
+        /// The age of the response.
         age: Duration,
-        /// Why it was served.
+        /// The reason for serving a stale response.
         reason: StaleReason,
     },
 }
 
-/// Why a stale answer was served.
+/// The reason for serving a stale response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleReason {
     /// The origin failed.
     Error,
     /// The breaker of the origin is open.
     BreakerOpen,
-    /// It is validated in the background.
+    /// The response is validated in the background.
     Revalidating,
-    /// The request accepts it.
+    /// The request accepts a stale response.
     Accepted,
-    /// No origin may be asked.
+    /// The request may not be sent to the origin.
     Offline,
 }
 
@@ -159,24 +163,24 @@ impl CacheUse {
         }
     }
 
-    /// Returns whether the body came from the cache.
+    /// Returns whether the body comes from the cache.
     #[must_use]
     pub const fn is_reused(self) -> bool {
         !matches!(self, Self::None | Self::Stored)
     }
 }
 
-/// A request that has not ended.
+/// The record of a request that has not ended.
 pub(crate) struct RequestTrack {
     pub(crate) journey: Journey,
     pub(crate) started: BootInstant,
     pub(crate) deadline: BootInstant,
-    /// The end of the time that the retries of this hop may take, once an attempt has failed.
+    /// The end of the time for retries of this hop, set after the first failure.
     retries_end: Option<BootInstant>,
-    /// A stale answer was served that has to be validated in the background.
+    /// `true` if a stale response was served that has to be validated in the background.
     pub(crate) wants_validation: bool,
     request: u64,
-    /// The hop it is on, until its end is reported.
+    /// The current hop, until its end is reported.
     at: Option<(Host, Role)>,
     runtime: Arc<dyn Runtime>,
     observers: Arc<[Arc<dyn Observer>]>,
@@ -207,7 +211,7 @@ impl RequestTrack {
         self.runtime.boot()
     }
 
-    /// Reports to the observers, if there are any; `what` is made only then.
+    /// Reports an [`Event`] to the observers. Calls `what` only if there are observers.
     pub(crate) fn note(&self, host: &Host, role: Role, what: impl FnOnce() -> EventKind) {
         if !self.observers.is_empty() {
             let event = Event {
@@ -223,12 +227,12 @@ impl RequestTrack {
         }
     }
 
-    /// Sets the end of the time that the retries of this hop may take, if that is not set.
+    /// Sets the end of the time for retries of this hop, unless already set.
     pub(crate) fn begin_retries(&mut self, end: BootInstant) {
         self.retries_end.get_or_insert(end);
     }
 
-    /// Returns the deadline of a retry.
+    /// Returns the deadline of a retry: the deadline of the request, or the end of its retries.
     pub(crate) fn retry_deadline(&self) -> BootInstant {
         let end = self.retries_end.unwrap_or(BootInstant::FAR);
         self.deadline.min(end)
@@ -242,7 +246,7 @@ impl RequestTrack {
         }
     }
 
-    /// Begins a hop.
+    /// Begins a hop: resets the record of the previous hop, and reports the event.
     pub(crate) fn hop(&mut self, host: &Host, role: Role, what: impl FnOnce() -> EventKind) {
         self.journey.cache = CacheUse::None;
         self.journey.forward = None;
@@ -253,7 +257,7 @@ impl RequestTrack {
         self.note(host, role, what);
     }
 
-    /// Takes note of what the cache did.
+    /// Records a [`CacheUse`], and reports it.
     pub(crate) fn note_cache(&mut self, target: &NamedHop, used: CacheUse, status: StatusCode) {
         self.journey.cache = used;
         self.note(&target.host, target.role, || match used {
@@ -269,13 +273,13 @@ impl RequestTrack {
         });
     }
 
-    /// Returns the record up to now.
+    /// Returns the [`Journey`] up to now.
     pub(crate) fn so_far(&mut self) -> Journey {
         self.journey.elapsed = self.now().since(self.started);
         self.journey.clone()
     }
 
-    /// Reports the end, once, and returns the record.
+    /// Reports the end of the request once, and returns the [`Journey`].
     pub(crate) fn end(&mut self, error: Option<&'static str>) -> Journey {
         self.report_end(error);
         self.so_far()

@@ -1,10 +1,9 @@
-//! JSON that is shown to people and kept in files: no control characters in it, not even those that
-//! JSON allows, and times as whole milliseconds.
+//! JSON for people and files: without control characters, and with times in whole milliseconds.
 
 use std::time::Duration;
 
-/// Escapes DEL and the C1 control characters in JSON text. They can only stand in strings, where an
-/// escape means the same.
+/// Escapes DEL and the C1 control characters in JSON text. They occur only in strings, where an
+/// escape has the same meaning.
 #[must_use]
 pub fn escape_controls(json: String) -> String {
     let is_control = |letter: char| matches!(letter, '\u{7f}'..='\u{9f}');
@@ -22,7 +21,7 @@ pub fn escape_controls(json: String) -> String {
     escaped
 }
 
-/// Returns a time in milliseconds, rounded up: nobody who waits that long comes too early.
+/// Converts a duration to milliseconds, rounded up so that a wait of this length is long enough.
 #[must_use]
 pub fn whole_millis(length: Duration) -> u64 {
     u64::try_from(length.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)

@@ -1,8 +1,8 @@
-//! One networking hub through which every request passes: cache, breaker, limiter, retry, send.
+//! The networking hub: every request passes its cache, its breaker, its limiter and its retries.
 //!
-//! A [`Hub`] is polite by construction: no request leaves without passing the breaker and the
-//! budgets of the site it goes to, redirects and retries included. Read `src/fetch.rs` first: it
-//! is the lifecycle of one request, top to bottom.
+//! No request leaves a [`Hub`] without passing the breaker and the budgets of its site. That
+//! includes redirects and retries. Read `src/fetch.rs` first: it shows the lifecycle of one request
+//! from top to bottom.
 //!
 //! ```no_run
 //! use docstokg_hub::{Hub, Request, config};
@@ -80,7 +80,7 @@ pub use response::{
 pub use spool::SpooledBody;
 pub use watch::HostWatch;
 
-/// The example of the README, compiled.
+/// The example of the README, compiled as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeExample;

@@ -1,10 +1,10 @@
-//! Process pauses: times in which this process, or the whole machine, stood still.
+//! Process pauses: times in which this process, or the whole machine, did not run.
 //!
 //! The origin counts arrivals. A request that was permitted just before a pause arrives after it,
-//! closer to those permitted later than its stamp says. While requests are out, a watch ticks; when
-//! a tick comes late, whatever left during that tick or the one before it is stamped anew once its
-//! answer is there. A request that left earlier was written before the pause began. Without pauses
-//! nothing is stamped twice, and no rate is lost.
+//! closer to later requests than its stamp says. While requests are in flight, a watch ticks. After
+//! a late tick, the requests that left during this tick or the previous one are stamped again when
+//! their responses arrive. A request that left earlier was written before the pause. Without
+//! pauses, each request has one stamp, and no rate is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,13 +14,13 @@ use parking_lot::Mutex;
 
 use crate::clock::Runtime;
 
-/// How often the watch ticks.
+/// The time between two ticks of the watch.
 const PAUSE_CHECK_INTERVAL: Duration = Duration::from_millis(4);
-/// How late a tick must be to count as a pause. Timers are late by a millisecond or two; the guard
-/// of the windows covers that.
+/// Minimum lateness of a tick that counts as a pause. Timers are late by a millisecond or two,
+/// which the guard of the windows covers.
 const MIN_LATENESS: Duration = Duration::from_millis(4);
 
-/// The watch of a hub.
+/// The watch of a hub for pauses.
 #[derive(Default)]
 pub(crate) struct ProcessPauses {
     out: AtomicUsize,
@@ -28,26 +28,26 @@ pub(crate) struct ProcessPauses {
     departures: Mutex<Departures>,
 }
 
-/// The requests that may not be on the wire yet.
+/// The requests that may still be unsent, by the tick in which they left.
 #[derive(Default)]
 struct Departures {
-    /// Those that left since the last tick.
+    /// The flag of requests that left since the last tick.
     current: PauseFlag,
-    /// Those that left in the tick before.
+    /// The flag of requests that left in the previous tick.
     previous: PauseFlag,
 }
 
-/// Set if the process paused while the requests that left in one tick may have been unsent.
+/// A flag that is set if the process paused while requests of one tick may have been unsent.
 type PauseFlag = Arc<AtomicBool>;
 
-/// A request on its way. Counts as out until it is dropped.
+/// A request in flight. Counted until dropped.
 pub(crate) struct RequestOut<'a> {
     pauses: &'a ProcessPauses,
     paused: PauseFlag,
 }
 
 impl ProcessPauses {
-    /// Counts a request that leaves.
+    /// Counts a request that leaves. Returns `None` if the [`Runtime`] cannot pause.
     pub(crate) fn leave<'a>(
         self: &'a Arc<Self>,
         runtime: &Arc<dyn Runtime>,
@@ -73,7 +73,8 @@ impl ProcessPauses {
             self.tick(runtime.boot().since(due));
             if self.out.load(Ordering::Acquire) == 0 {
                 self.watching.store(false, Ordering::Release);
-                // A request may have left between the two: then one of the two watches continues.
+                // A request may have left between these two checks: then one of the two watches
+                // continues.
                 if self.out.load(Ordering::Acquire) == 0
                     || self.watching.swap(true, Ordering::AcqRel)
                 {
@@ -83,7 +84,7 @@ impl ProcessPauses {
         }
     }
 
-    /// Ends a tick that came so late.
+    /// Ends a tick with the given lateness.
     fn tick(&self, lateness: Duration) {
         let mut departures = self.departures.lock();
         if lateness >= MIN_LATENESS {
@@ -95,7 +96,7 @@ impl ProcessPauses {
 }
 
 impl RequestOut<'_> {
-    /// Returns whether the process paused before the request was certainly on the wire.
+    /// Returns whether the process paused before the request was certainly sent.
     pub(crate) fn met_a_pause(&self) -> bool {
         self.paused.load(Ordering::Acquire)
     }

@@ -1,13 +1,13 @@
-//! URLs as they may be shown: without credentials and tokens, wherever in the URL they are.
+//! Redaction of URLs: their form for display has no credentials and no tokens.
 //!
-//! Credentials and the fragment go. In the query, values whose name says that they are secret
-//! become `***`; in the path, what follows such a name (`/token/…`, `;jsessionid=…`) and segments
-//! that look like a key: long, and of a mixture that words and identifiers do not have. A URL that
-//! is hidden too much is read once more in the run's own input; one that is hidden too little is a
-//! leak. `code` and `nonce` are ordinary names, and one-time credentials where a user signs in: they
-//! are hidden in URLs that look like that. Elsewhere a `code` shows that is short or a number, as
-//! those of catalogues are, and a `nonce` always. Header fields are judged by the same names
-//! (`field`).
+//! Credentials and the fragment are removed. In the query, values of secret names become `***`. In
+//! the path, the value after such a name (`/token/…`, `;jsessionid=…`) and segments that look like
+//! keys become `***`. Hiding too much is harmless, because the run's own input has the full URL.
+//! Hiding too little is a leak.
+//!
+//! A `code` and a `nonce` are one-time credentials in the URLs of sign-ins, and hidden there.
+//! Elsewhere, a `nonce` is shown, and a `code` if it is short or a number. [`field`] judges header
+//! fields by the same names.
 
 use url::Url;
 
@@ -20,7 +20,7 @@ use secret::{NameContext, decoded, is_key, is_sign_in_code};
 
 const HIDDEN: &str = "***";
 
-/// Returns the URL as text fit for messages, events and logs.
+/// Returns a URL as text for messages, events and logs.
 #[must_use]
 pub fn redact(url: &Url) -> String {
     let mut shown = String::with_capacity(url.as_str().len());
@@ -45,8 +45,8 @@ pub fn redact(url: &Url) -> String {
     shown
 }
 
-/// Returns text that may have a URL in it, or be a part of one, as it may be shown: a line that
-/// could not be read is quoted in messages.
+/// Returns text for display that may contain a URL or be a part of one, such as an unreadable line
+/// that a message quotes.
 #[must_use]
 pub fn redact_text(text: &str) -> String {
     const ENDS: [char; 8] = [' ', '?', '&', ';', '#', ',', '"', '\''];
@@ -92,7 +92,7 @@ fn redact_path(path: &str, names: NameContext, shown: &mut String) {
                 redact_pair(part, names, shown);
             }
         }
-        // A title may end with such a word; a name that announces a secret is short.
+        // A title may end with such a word, but the name of a secret is short.
         after_a_name = segment.len() <= 24 && NameContext::Ordinary.announces_secret(segment);
     }
 }
@@ -117,13 +117,13 @@ fn redact_pair(pair: &str, names: NameContext, shown: &mut String) {
     }
 }
 
-/// Returns where the value of `NAME:VALUE` begins, if the name is a secret's.
+/// Returns the position of the value in `NAME:VALUE`, if the name is secret.
 fn end_of_announcement(pair: &str, names: NameContext) -> Option<usize> {
     let name_end = pair.find('=').unwrap_or(pair.len());
     let announces = |(place, end): &(usize, usize)| {
         let (before, value) = (&pair[..*place], &pair[*end..]);
         let name = before.rsplit(['/', ':']).next().unwrap_or_default();
-        // An address by its scheme is no parameter.
+        // The scheme of an e-mail address is not a parameter.
         let is_address = name.eq_ignore_ascii_case("mailto");
         let is_secret = names.is_secret(name) || is_sign_in_code(name, value);
         !value.is_empty() && !is_address && is_secret
@@ -141,8 +141,8 @@ fn split_encoded(pair: &str) -> Option<(&str, &str)> {
     Some((&pair[..place], &pair[end..]))
 }
 
-/// Returns where a character of this code is percent-encoded, once or several times: the beginning
-/// and the end of each.
+/// Returns the positions of each character with this code that is percent-encoded, once or several
+/// times: its beginning and its end.
 fn encoded_places<'a>(text: &'a str, code: &str) -> impl Iterator<Item = (usize, usize)> + 'a {
     let codes = [code.to_owned(), code.to_ascii_lowercase()];
     let places = codes.into_iter().flat_map(move |code| {
@@ -150,13 +150,13 @@ fn encoded_places<'a>(text: &'a str, code: &str) -> impl Iterator<Item = (usize,
         places.collect::<Vec<_>>()
     });
     places.filter_map(move |place| {
-        // The percent sign itself is `%25`, and so on.
+        // The percent sign itself may be encoded as `%25`, again and again.
         let before = text[..place].trim_end_matches("25");
         before.ends_with('%').then(|| (before.len() - 1, place + 2))
     })
 }
 
-/// Returns whether a value holds pairs of its own, one of which is a secret.
+/// Returns whether a value contains pairs of which one is secret.
 fn hides_a_pair(value: &str) -> bool {
     let value = decoded(value);
     let pairs = value.split(['&', ';', '?', '#', '~', ' ']);
@@ -171,7 +171,7 @@ fn hides_a_pair(value: &str) -> bool {
     })
 }
 
-/// Returns whether a value is a URL that has something to hide itself.
+/// Returns whether a value is a URL with a part that must be hidden.
 fn hides_a_url(value: &str) -> bool {
     if !value.contains("://") && !value.contains("%3A") && !value.contains("%3a") {
         return false;

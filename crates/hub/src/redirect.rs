@@ -1,4 +1,5 @@
-//! Where a redirect leads, and what may go along. Pure.
+//! The interpretation of redirects: the next URL, and the headers that are sent to it.
+//! Pure functions, without I/O.
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
@@ -8,20 +9,20 @@ use url::Url;
 use crate::redact::is_credential;
 use crate::request::RedirectGate;
 
-/// What is sent on a hop.
+/// The request of one hop.
 #[derive(Clone, Debug)]
 pub(crate) struct Hop {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Where to go instead if this one cannot be reached: the URL as it was stated, before `https`
-    /// was tried.
+    /// The original URL of a redirect whose https form is tried first, for the case that https
+    /// fails.
     pub(crate) or_else: Option<Url>,
 }
 
 impl Hop {
-    /// Returns the hop as it was stated, before `https` was tried.
+    /// Returns the hop with the original URL, before https was tried.
     pub(crate) fn into_stated(self) -> Self {
         let url = self.or_else.clone().unwrap_or_else(|| self.url.clone());
         Self {
@@ -39,7 +40,7 @@ impl Hop {
         }
     }
 
-    /// Removes every header that carries credentials, and returns whether there was one.
+    /// Removes all headers with credentials, and returns whether there were any.
     fn strip_credentials(&mut self, secret_headers: &[HeaderName]) -> bool {
         let is_secret = |(name, value): (&HeaderName, &HeaderValue)| {
             is_credential(name, value) || secret_headers.contains(name)
@@ -56,36 +57,36 @@ impl Hop {
     }
 }
 
-/// What decides which redirects are followed, and what goes along.
+/// The rules that decide which redirects are followed, and with which headers.
 pub(crate) struct RedirectRules<'a> {
-    /// Headers of the request that carry credentials, beside those that are known.
+    /// Headers of the request with credentials, besides those that are recognised.
     pub(crate) secret_headers: &'a [HeaderName],
-    /// Whether a redirect may lead from https to http.
+    /// `true` if a redirect may lead from https to http.
     pub(crate) allow_downgrade: bool,
-    /// What the caller says about where a redirect leads.
+    /// The caller's [`RedirectGate`].
     pub(crate) gate: Option<&'a RedirectGate>,
-    /// Whether a host is known to serve no https.
+    /// Returns whether a host is known not to serve https.
     pub(crate) is_plain: &'a dyn Fn(&Url) -> bool,
 }
 
-/// What an answer asks for.
+/// The redirect in a response, if any.
 #[derive(Debug)]
 pub(crate) enum RedirectOutcome {
-    /// It is the final answer.
+    /// The response is final.
     No,
-    /// It leads on.
+    /// The response redirects.
     To {
         /// The next hop.
         hop: Box<Hop>,
-        /// Whether credentials were left behind.
+        /// `true` if credentials are not sent to the next hop.
         stripped: bool,
     },
-    /// It leads nowhere we go.
+    /// The redirect must not be followed, for the reason in the text.
     Refused(String),
 }
 
-/// Hosts that resolve DOIs and handles. They carry no credentials, and lead to what publishers
-/// registered long ago.
+/// Hosts that resolve DOIs and handles. Requests to them have no credentials, and they redirect to
+/// URLs that publishers registered long ago.
 const LINK_RESOLVERS: [&str; 5] = [
     "doi.org",
     "dx.doi.org",
@@ -101,9 +102,11 @@ fn is_link_resolver(url: &Url) -> bool {
 
 /// Reads a redirect (RFC 9110 section 15.4).
 ///
-/// 301 and 302 turn POST into GET as every client does, 303 turns everything but HEAD into GET, 307
-/// and 308 keep method and body. Authorization, cookies and other credentials stay behind when the
-/// origin changes.
+/// - 301 and 302 change POST to GET, as in every client.
+/// - 303 changes every method except HEAD to GET.
+/// - 307 and 308 keep method and body.
+///
+/// Authorization, cookies and other credentials are not sent to another origin.
 pub(crate) fn read(
     hop: &Hop,
     status: StatusCode,
@@ -139,10 +142,10 @@ pub(crate) fn read(
     }
 }
 
-/// Returns where a redirect leads, and the URL as it was stated where https is tried first.
+/// Returns the target of a redirect. If https is tried first, the second value is the original URL.
 ///
 /// # Errors
-/// It leads nowhere that is followed; the text says why.
+/// Returns the reason why the redirect must not be followed.
 fn target(
     hop: &Hop,
     location: &str,
@@ -166,14 +169,14 @@ fn target(
                     .to_owned(),
             );
         }
-        // A third of registered URLs begin with http, and nothing secret goes along: https first,
-        // then as registered.
+        // A third of the registered URLs begin with http, and no secret is sent: https is tried
+        // first, then the registered URL.
         if url.port().is_none() && !(rules.is_plain)(&url) {
             or_else = Some(url.clone());
             let _ = url.set_scheme("https");
         }
     }
-    // RFC 9110 section 10.2.2: a fragment is inherited where the target has none.
+    // RFC 9110 section 10.2.2: a target without a fragment inherits that of the request.
     if url.fragment().is_none() {
         url.set_fragment(hop.url.fragment());
     }
@@ -188,11 +191,14 @@ fn becomes_get(status: StatusCode, method: &Method) -> bool {
     }
 }
 
-/// A hop that was made: its URL, and the cookies that it carried.
+/// A completed hop: its URL, and the cookies that it sent.
 pub(crate) type VisitedHop = (Url, Option<HeaderValue>);
 
-/// Refuses chains that lead nowhere. The same URL again is no circle while its cookies have
-/// changed.
+/// Refuses circles and chains of more than `most` redirects. The same URL again is not a circle if
+/// its cookies have changed.
+///
+/// # Errors
+/// Returns the reason as text.
 pub(crate) fn check_chain(
     visited: &[VisitedHop],
     next: &Hop,
@@ -208,7 +214,8 @@ pub(crate) fn check_chain(
     Ok(())
 }
 
-/// Returns whether an answer to a tentative https request says that the site is not served there.
+/// Returns whether the status of a tentative https request means that the site does not serve
+/// https.
 pub(crate) fn is_not_served(status: StatusCode) -> bool {
     matches!(status.as_u16(), 400 | 404 | 421)
 }

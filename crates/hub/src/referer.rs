@@ -1,15 +1,15 @@
-//! What a request reveals about the page that led to it. Pure.
+//! The `Referer` of a request: the page that led to it. Pure functions, without I/O.
 //!
-//! As browsers do it by default (strict-origin-when-cross-origin): the page to its own origin, only
-//! the origin to others, nothing from https to http; and nothing at all where the page's URL
-//! carries a credential.
+//! The rules are the default of browsers (strict-origin-when-cross-origin). The origin of the page
+//! receives its full URL, and other origins receive only that origin. No `Referer` is sent from
+//! https to http, or from a page whose URL has a credential.
 
 use http::HeaderValue;
 use url::Url;
 
 use crate::redact::redact;
 
-/// Returns the `Referer` of a request for `target` that a link on `page` led to.
+/// Returns the `Referer` of a request for `target` from a link on `page`, or `None` without one.
 pub(crate) fn of(page: &Url, target: &Url) -> Option<HeaderValue> {
     let mut page = page.clone();
     page.set_fragment(None);

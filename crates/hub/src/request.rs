@@ -1,4 +1,4 @@
-//! What a caller asks the hub for.
+//! The request of a caller to the hub, with all its options.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -20,46 +20,45 @@ use crate::cookies::CookieJar;
 use crate::group::RequestGroup;
 use crate::redact::is_credential;
 
-/// Where a URL came from: what the user supplied may point into the private network, what a server
-/// said may not.
+/// The origin of a URL. User-supplied URLs may have internal addresses, discovered ones may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provenance {
     /// The user or the embedding program named this host.
     UserSupplied,
-    /// It was found in the answer of a server.
+    /// The URL was found in the response of a server.
     Discovered,
 }
 
-/// How long a caller waits for the rate.
+/// The maximum wait of a caller for the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateWait {
-    /// As the host's `max_delay_ms` says.
+    /// The `max_delay_ms` of the host.
     Policy,
-    /// Not at all: `fail` mode.
+    /// No wait: `fail` mode.
     None,
-    /// Up to the deadline: `block` mode.
+    /// The deadline of the request: `block` mode.
     Deadline,
-    /// Up to this.
+    /// A fixed maximum.
     AtMost(Duration),
 }
 
-/// How a request of another program is passed on.
+/// The options of a request that the hub relays for another program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayMode {
-    /// Whose answers the cache holds: those of one user, or those of all clients.
+    /// The owner of the responses in the cache: one user, or all clients.
     pub mode: CacheMode,
-    /// The longest time from the beginning of the request to its being sent: one that would wait
-    /// longer is refused. Before that, it waits as long at most for another request for the same,
-    /// then it is sent by itself.
+    /// The maximum time from the beginning of the request until it is sent. A request that would
+    /// wait longer is refused. A wait for an equal request is bounded by the same time; then the
+    /// request is sent alone.
     pub hold: Duration,
-    /// The lifetime of answers that state none; the operator may ask for one.
+    /// The lifetime of responses that declare none, if the operator configured one.
     pub heuristic: Option<Heuristic>,
-    /// Fields of requests on which no response depends, as far as the operator knows. A private
-    /// cache tells requests apart by every field that it does not know.
+    /// Request fields on which no response depends, according to the operator. A private cache
+    /// separates requests by every other unknown field.
     pub ignored_fields: Arc<[HeaderName]>,
 }
 
-/// One request, and how it is to be treated.
+/// A request, with its options. Created by [`Request::get`], [`Request::head`] or [`Request::new`].
 #[derive(Clone)]
 pub struct Request {
     pub(crate) method: Method,
@@ -86,30 +85,32 @@ pub struct Request {
     pub(crate) redirect_gate: Option<RedirectGate>,
     pub(crate) cookies: Option<Arc<CookieJar>>,
     pub(crate) cache: Option<CacheAccess>,
-    /// Stale answers that may be served at once are validated first: the request does that in the
-    /// background.
+    /// `true` for the background validation of a stale response: the response is then validated
+    /// even if it may be served.
     pub(crate) validates: bool,
-    /// It waits for no other request for the same thing: one that waits for this one may lead it.
+    /// `true` if the request never waits for an equal request, because the leader of that flight
+    /// may wait for this request.
     pub(crate) is_solo: bool,
     pub(crate) relay: Option<RelayMode>,
 }
 
-/// Judges where a redirect leads: returns the URL to go to, which may be another one (https for
-/// http), or says why not.
+/// A check of redirect targets. Returns the URL to request, which may differ (https for http), or
+/// the reason for a refusal.
 pub type RedirectGate = Arc<dyn Fn(&Url) -> Result<Url, String> + Send + Sync>;
 
-/// Decides by status and beginning of an answer whether it is final, whatever the status says.
+/// Decides from the status and the beginning of a response if it is final, regardless of the usual
+/// meaning of the status.
 pub type IsFinal = fn(StatusCode, &[u8]) -> bool;
 
-/// Whether a request obeys the robots.txt of the sites that it and its redirects lead to.
+/// The obedience of a request to the robots.txt of its sites, redirects included.
 #[derive(Clone, Debug, Default)]
 pub enum RobotsPolicy {
-    /// No: library calls and APIs.
+    /// Does not read robots.txt: for library calls and APIs.
     #[default]
     Ignore,
-    /// Yes, on every hop: what a crawler or a bulk run fetches.
+    /// Obeys robots.txt on every hop: for crawlers and bulk runs.
     Obey {
-        /// Hosts whose robots.txt is not requested: the endpoints of APIs, which are not crawled.
+        /// Hosts whose robots.txt is not requested: endpoints of APIs, which are not crawled.
         exempt: Arc<HashSet<Host>>,
     },
 }
@@ -125,29 +126,29 @@ impl std::fmt::Debug for Request {
     }
 }
 
-/// Whether redirects are followed.
+/// The handling of redirects by a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectPolicy {
-    /// Yes, each hop through its own host's limits.
+    /// Redirects are followed, each under the limits of its own host.
     Redirects,
-    /// No: the redirect itself is the answer.
+    /// Redirects are not followed: the redirect itself is the response.
     Nothing,
 }
 
 impl Request {
-    /// Asks for a URL with GET, for its metadata, with one unit of weight.
+    /// Creates a GET request for metadata, of weight one.
     #[must_use]
     pub fn get(url: Url) -> Self {
         Self::new(Method::GET, url)
     }
 
-    /// Asks for a URL with HEAD.
+    /// Creates a HEAD request for metadata, of weight one.
     #[must_use]
     pub fn head(url: Url) -> Self {
         Self::new(Method::HEAD, url)
     }
 
-    /// Asks for a URL with a method.
+    /// Creates a request for metadata with a method, of weight one.
     #[must_use]
     pub fn new(method: Method, url: Url) -> Self {
         Self {
@@ -181,15 +182,15 @@ impl Request {
         }
     }
 
-    /// Says what the request is for.
+    /// Sets the [`Role`]: the purpose of the request.
     #[must_use]
     pub fn role(mut self, role: Role) -> Self {
         self.role = role;
         self
     }
 
-    /// Adds a header. One that carries credentials, by its name or its value, is sent to the origin
-    /// of the request and to no other, as by [`Request::secret_header`].
+    /// Adds a header. Headers with credentials are recognised by name or value, and sent only to
+    /// the origin of the request, as by [`Request::secret_header`].
     #[must_use]
     pub fn header(mut self, name: HeaderName, mut value: HeaderValue) -> Self {
         if is_credential(&name, &value) {
@@ -199,8 +200,7 @@ impl Request {
         self
     }
 
-    /// Adds a header that carries credentials: it is sent to the origin of the request and to no
-    /// other.
+    /// Adds a header with credentials, which is sent only to the origin of the request.
     #[must_use]
     pub fn secret_header(mut self, name: HeaderName, mut value: HeaderValue) -> Self {
         value.set_sensitive(true);
@@ -209,123 +209,125 @@ impl Request {
         self
     }
 
-    /// Sends a body.
+    /// Sets the body.
     #[must_use]
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// Names the resolver on whose behalf it is: its breaker is asked too.
+    /// Sets the resolver that the request belongs to, whose breaker then applies as well.
     #[must_use]
     pub fn resolver(mut self, name: &str) -> Self {
         self.resolver = Some(name.into());
         self
     }
 
-    /// Names the kind of request, where the host has a budget for it.
+    /// Sets the kind of request, if the host has a budget for it.
     #[must_use]
     pub fn kind(mut self, name: &str) -> Self {
         self.kind = Some(name.into());
         self
     }
 
-    /// Names the service: its budget (`limits.services`) is a cost beside the host's, in the same
-    /// step.
+    /// Sets the service of the request. The budget of the service (`limits.services`) applies
+    /// together with that of the host, in one step.
     #[must_use]
     pub fn service(mut self, name: &str) -> Self {
         self.service = Some(name.into());
         self
     }
 
-    /// Costs more than one unit.
+    /// Sets the weight: the number of permits that the request uses in each budget.
     #[must_use]
     pub fn weight(mut self, weight: u32) -> Self {
         self.weight = weight;
         self
     }
 
-    /// Bounds the whole request, from its first wait to the end of its body.
+    /// Sets the deadline of the whole request, from its first wait to the end of its body.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Says what to do while a breaker is open.
+    /// Sets the [`Patience`]: wait or refuse while a breaker is open.
     #[must_use]
     pub fn patience(mut self, patience: Patience) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Says how long to wait for the rate.
+    /// Sets the maximum wait for the rate, as a [`RateWait`].
     #[must_use]
     pub fn rate_wait(mut self, wait: RateWait) -> Self {
         self.rate_wait = wait;
         self
     }
 
-    /// Marks the URL as found in the answer of a server: it may not lead into the private network.
+    /// Marks the URL as found in the response of a server, so that it must not have an internal
+    /// address.
     #[must_use]
     pub fn discovered(mut self) -> Self {
         self.provenance = Provenance::Discovered;
         self
     }
 
-    /// Says whether the request may be sent twice, whatever its method.
+    /// Sets the [`Repeatable`] of the request, regardless of its method.
     #[must_use]
     pub fn repeatable(mut self, repeatable: Repeatable) -> Self {
         self.repeatable = Some(repeatable);
         self
     }
 
-    /// Says whether redirects are followed.
+    /// Sets the [`RedirectPolicy`] of the request.
     #[must_use]
     pub fn follow(mut self, follow: RedirectPolicy) -> Self {
         self.follow = follow;
         self
     }
 
-    /// Bounds the wait before a retry: one that would be longer ends the request, whose error says
-    /// when to come back.
+    /// Limits the wait before a retry. A longer wait ends the request, and its error names the time
+    /// of the next attempt.
     #[must_use]
     pub fn retry_wait(mut self, most: Duration) -> Self {
         self.retry_wait = Some(most);
         self
     }
 
-    /// Says whether robots.txt is obeyed, on this hop and every one that a redirect leads to.
+    /// Sets the [`RobotsPolicy`] of the request, for all its hops.
     #[must_use]
     pub fn robots(mut self, policy: RobotsPolicy) -> Self {
         self.robots = policy;
         self
     }
 
-    /// Takes answers as final that a failing status would have asked for again: a bot challenge
-    /// answers 503, also to the next attempt.
+    /// Treats responses that match [`IsFinal`] as final, although their status would be retried,
+    /// such as a bot challenge with status 503.
     #[must_use]
     pub fn final_when(mut self, is_final: IsFinal) -> Self {
         self.is_final = Some(is_final);
         self
     }
 
-    /// Judges every redirect before it is followed. The first URL is the caller's own.
+    /// Checks every redirect by a [`RedirectGate`] before it is followed. The first URL is not
+    /// checked.
     #[must_use]
     pub fn redirect_gate(mut self, gate: RedirectGate) -> Self {
         self.redirect_gate = Some(gate);
         self
     }
 
-    /// Makes the request one of a group: when the group is cancelled while the request only waits,
-    /// it ends with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+    /// Adds the request to a [`RequestGroup`]. If the group is cancelled while the request waits,
+    /// the request ends with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
     #[must_use]
     pub fn in_group(mut self, group: Arc<RequestGroup>) -> Self {
         self.group = Some(group);
         self
     }
 
-    /// Waits for `wait`; `None` if the request is cancelled first.
+    /// Waits for `wait`. Returns `None` if the request is cancelled first.
     pub(crate) async fn unless_cancelled<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
         match &self.group {
             Some(group) => group.wait(wait).await,
@@ -333,25 +335,29 @@ impl Request {
         }
     }
 
-    /// Sends the cookies of a jar, and keeps in it what answers set, redirects included. Requests
-    /// for metadata use none.
+    /// Sends the cookies of a [`CookieJar`], and keeps those of all responses, redirects included.
+    /// Requests for metadata do not use cookies.
     #[must_use]
     pub fn cookies(mut self, jar: Arc<CookieJar>) -> Self {
         self.cookies = Some(jar);
         self
     }
 
-    /// Says how the cache is used, whatever the configuration says.
+    /// Sets the [`CacheAccess`] of the request instead of the configured one.
     #[must_use]
     pub fn cache(mut self, access: CacheAccess) -> Self {
         self.cache = Some(access);
         self
     }
 
-    /// Passes on the request of another program as it is: no header is added, no redirect followed,
-    /// no body decoded, no failure repeated, and no lifetime added to what the origin states. The
-    /// wait for rate, slots and breaker is bounded by [`RelayMode::hold`]. The body has to be read
-    /// as fast as it comes: other requests may wait for it.
+    /// Relays the request of another program without changes.
+    ///
+    /// - No header is added, no redirect is followed, and no body is decoded.
+    /// - No failure is repeated, and no lifetime is added to those of the origin.
+    /// - [`RelayMode::hold`] limits the wait for rate, slots and breaker.
+    ///
+    /// The caller has to read the body as fast as it arrives, because other requests may wait for
+    /// it.
     #[must_use]
     pub fn relayed(mut self, relay: RelayMode) -> Self {
         self.relay = Some(relay);
@@ -361,27 +367,27 @@ impl Request {
         self
     }
 
-    /// Returns until when a request that begins then may wait before it is sent, where that is
-    /// bounded.
+    /// Returns the latest instant at which a request that begins at `started` may be sent, if
+    /// limited.
     pub(crate) fn held_until(&self, started: BootInstant) -> Option<BootInstant> {
         self.relay.as_ref().map(|relay| started + relay.hold)
     }
 
-    /// Returns the fields on which no response depends, as far as the operator of a relay knows.
+    /// Returns the fields on which no response depends, according to the operator of a relay.
     pub(crate) fn ignored_fields(&self) -> &[HeaderName] {
         self.relay
             .as_ref()
             .map_or(&[], |relay| &relay.ignored_fields)
     }
 
-    /// Returns the jar that the request uses.
+    /// Returns the [`CookieJar`] that the request uses, if any.
     pub(crate) fn jar(&self) -> Option<&CookieJar> {
         self.cookies
             .as_deref()
             .filter(|_| self.role != Role::Metadata)
     }
 
-    /// Bounds the decoded body, in bytes.
+    /// Sets the maximum size of the decoded body in bytes.
     #[must_use]
     pub fn max_body(mut self, bytes: u64) -> Self {
         self.max_body = Some(bytes);

@@ -1,4 +1,4 @@
-//! The headers that every request carries.
+//! The headers that every request has, such as `User-Agent` and `Accept`.
 
 use docstokg_policy::role::Role;
 use http::header::{ACCEPT, ACCEPT_ENCODING, COOKIE, REFERER, USER_AGENT};
@@ -10,14 +10,14 @@ use crate::referer;
 use crate::request::Request;
 use crate::target::NamedHop;
 
-/// The headers that requests carry unless they have their own, by role.
+/// The default headers of requests, by role. A request may replace them.
 pub(crate) struct DefaultHeaders([HeaderMap; 3]);
 
 impl DefaultHeaders {
-    /// Makes them of the `User-Agent` of each role.
+    /// Creates the headers from the `User-Agent` of each role.
     ///
     /// # Errors
-    /// One of those is not a header value.
+    /// Returns the error of `user_agent`.
     pub(crate) fn new<E>(user_agent: impl Fn(Role) -> Result<HeaderValue, E>) -> Result<Self, E> {
         let of = |role| {
             let (accept, encoding) = accept_of(role);
@@ -31,18 +31,18 @@ impl DefaultHeaders {
         Ok(Self([metadata?, landing?, artifact?]))
     }
 
-    /// Returns those of a role.
+    /// Returns the default headers of a [`Role`].
     pub(crate) fn of(&self, role: Role) -> &HeaderMap {
         &self.0[role.index()]
     }
 
-    /// Returns the headers of a hop with those that every request carries.
+    /// Returns the headers of a hop, with the default headers added.
     pub(crate) fn sent_with(&self, hop: &Hop, target: &NamedHop, request: &Request) -> HeaderMap {
         let mut headers = hop.headers.clone();
         if request.relay.is_some() {
             return headers;
         }
-        // Derived anew for each hop: what its own origin may see is not for the next one.
+        // Derived again for each hop: the next origin must not see the value for this one.
         let page = headers
             .remove(REFERER)
             .and_then(|page| Url::parse(page.to_str().ok()?).ok());
@@ -65,7 +65,7 @@ impl DefaultHeaders {
 }
 
 /// Returns the `Accept` and `Accept-Encoding` of a role. Files are requested without encoding, so
-/// that their length and hash are those of the file.
+/// that length and hash of the body are those of the file.
 fn accept_of(role: Role) -> (HeaderValue, HeaderValue) {
     let encoded = HeaderValue::from_static("gzip, deflate, br, zstd");
     match role {

@@ -1,4 +1,4 @@
-//! What the hub gives back.
+//! The responses of the hub, in the forms in which it delivers bodies.
 
 use std::path::PathBuf;
 
@@ -11,74 +11,74 @@ use crate::journey::Journey;
 use crate::spool::SpooledBody;
 use crate::stream::BodyStream;
 
-/// The head of an answer: everything before its body.
+/// The head of a response: everything before its body.
 #[derive(Clone, Debug)]
 pub struct ResponseHead {
-    /// The status.
+    /// The status of the response.
     pub status: StatusCode,
-    /// The protocol.
+    /// The version of HTTP.
     pub version: Version,
-    /// The headers, as the origin sent them.
+    /// The headers as the origin sent them.
     pub headers: HeaderMap,
-    /// The URL that answered, after redirects.
+    /// The URL of the response, after redirects.
     pub url: Url,
 }
 
-/// An answer with its body in memory.
+/// A response with its body in memory.
 #[derive(Debug)]
 pub struct Response {
-    /// Status, headers and URL.
+    /// The status, the headers and the URL.
     pub head: ResponseHead,
-    /// The body, decoded.
+    /// The decoded body.
     pub body: Bytes,
-    /// How it came about.
+    /// The [`Journey`] of the request.
     pub journey: Journey,
 }
 
-/// An answer whose body is in memory, or in a file without a name.
+/// A response whose body is in memory, or in a file without a name.
 #[derive(Debug)]
 pub struct SpooledResponse {
-    /// Status, headers and URL.
+    /// The status, the headers and the URL.
     pub head: ResponseHead,
-    /// The body, decoded.
+    /// The decoded body.
     pub body: SpooledBody,
-    /// How it came about.
+    /// The [`Journey`] of the request.
     pub journey: Journey,
 }
 
-/// An answer whose body is read by the caller, piece by piece.
+/// A response whose body the caller reads, piece by piece.
 #[derive(Debug)]
 pub struct StreamedResponse {
-    /// Status, headers and URL.
+    /// The status, the headers and the URL.
     pub head: ResponseHead,
-    /// The body.
+    /// The body, as a stream.
     pub body: BodyStream,
-    /// How it came about, up to the headers.
+    /// The [`Journey`] of the request, up to the headers.
     pub journey: Journey,
 }
 
-/// An answer whose body, if it was a good one, is a file now.
+/// A response whose body is a file, if its status is a success.
 #[derive(Debug)]
 pub struct DownloadedResponse {
-    /// Status, headers and URL.
+    /// The status, the headers and the URL.
     pub head: ResponseHead,
-    /// The file, when the status was a success.
+    /// The file, if the status is a success.
     pub file: Option<SavedFile>,
-    /// The beginning of the body otherwise, for messages.
+    /// The beginning of the body for messages, if there is no file.
     pub preview: Bytes,
-    /// How it came about.
+    /// The [`Journey`] of the request.
     pub journey: Journey,
 }
 
-/// A file that is complete and in its place.
+/// A complete file with its final name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedFile {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its size.
+    /// The size of the file in bytes.
     pub bytes: u64,
-    /// Its SHA-256, in hex.
+    /// The SHA-256 of the file, in hexadecimal digits.
     pub sha256: String,
-    /// Its first and last bytes.
+    /// The [`FileEnds`]: the first and last bytes of the file.
     pub ends: FileEnds,
 }

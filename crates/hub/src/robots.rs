@@ -1,10 +1,11 @@
-//! The robots.txt stage of a request: asked once per site and day, obeyed on every hop (RFC 9309).
+//! The robots.txt stage of a request (RFC 9309): the file is read once per site and day, and obeyed
+//! on every hop.
 //!
-//! It is a policy of the request ([`RobotsPolicy`]) and off unless the caller asks for it. The
-//! request for robots.txt passes the breaker and the limits of its host like any other, and skips
-//! this stage. What a site answered is kept in memory for at most a day; a site that cannot answer
-//! gets no requests for a while. A crawl delay becomes one more window of the hop's cost, so that
-//! `enter` paces it together with all other limits, across processes and for every retry.
+//! The stage is off unless a request has [`RobotsPolicy::Obey`]. The request for robots.txt passes
+//! breaker and limits of its host like any other, and skips this stage. Rules are kept in memory
+//! for at most a day. A site whose file cannot be read gets no requests for a while. A crawl delay
+//! becomes another window of the hop's costs, so that it applies across processes and to every
+//! retry.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,20 +36,21 @@ use crate::target::RoutedHop;
 
 /// The product token by which a robots.txt names this client.
 const AGENT: &str = "docstokg";
-/// How long a file is believed (section 2.4).
+/// Maximum age of known rules (RFC 9309 section 2.4).
 const MAX_AGE: Duration = Duration::from_secs(86_400);
-/// The longest that a site whose file cannot be read gets no requests, unless it asks for longer.
+/// Maximum time without requests to a site whose file cannot be read, unless the site demands a
+/// longer one.
 const UNREAD_AGE: Duration = Duration::from_secs(30);
-/// The decoded size up to which a file is read; the parser itself stops earlier.
+/// Maximum decoded size of a file in bytes. The parser itself stops earlier.
 const MAX_BODY_BYTES: u64 = 16 * LIMIT_BYTES as u64;
-/// How many sites are remembered. Beyond that, those asked about longest ago are asked again.
+/// Maximum number of sites in memory. Beyond this number, the least recently used ones are dropped.
 const MAX_SITES: usize = 16_384;
 
-/// What the sites of a hub have said, by origin.
+/// The known rules of the sites of a hub, by origin.
 #[derive(Default)]
 pub(crate) struct RobotsGate {
     sites: Mutex<HashMap<RobotsOrigin, Arc<RobotsSite>>>,
-    /// The requests for files, so that each is requested once.
+    /// The flights of requests for files, so that each file is requested once.
     flights: FlightTable<RobotsOrigin, ()>,
 }
 
@@ -58,7 +60,7 @@ type RobotsOrigin = Arc<str>;
 #[derive(Default)]
 struct RobotsSite {
     known: Mutex<Option<KnownRules>>,
-    /// When a request last asked about the site, in microseconds of the boot clock.
+    /// The time at which a request last used the entry, in microseconds of the boot clock.
     used: AtomicU64,
 }
 
@@ -72,17 +74,17 @@ struct KnownRules {
 enum SiteRules {
     AllowAll,
     Listed(Arc<Robots>),
-    /// The site answers, but not with its rules: it may do so later.
+    /// The site responds, but not with its rules. A later request may succeed.
     Unread {
         why: Arc<str>,
         wait: Duration,
         until: BootInstant,
     },
-    /// The answer cannot be used, and waiting does not help.
+    /// The response cannot be used, and waiting does not help.
     Unusable {
         why: Arc<str>,
     },
-    /// The name has no address, or its certificate is not valid: waiting does not help.
+    /// The name has no address, or its certificate is invalid: waiting does not help.
     Unreachable {
         fault: Fault,
         message: Arc<str>,
@@ -90,14 +92,14 @@ enum SiteRules {
 }
 
 impl RobotsSite {
-    /// Returns what the site said, while that is believed.
+    /// Returns the known [`SiteRules`], unless they are too old.
     fn rules(&self, now: BootInstant) -> Option<SiteRules> {
         let known = self.known.lock();
         let known = known.as_ref().filter(|known| known.until > now)?;
         Some(known.rules.clone())
     }
 
-    /// Returns how long its last file was waited for, if that could not be read.
+    /// Returns the last wait for a file that could not be read, or zero.
     fn waited(&self) -> Duration {
         match self.known.lock().as_ref().map(|known| &known.rules) {
             Some(SiteRules::Unread { wait, .. }) => *wait,
@@ -107,8 +109,8 @@ impl RobotsSite {
 }
 
 impl RobotsGate {
-    /// Returns the entry of an origin, and drops the least recently used half where there are very
-    /// many.
+    /// Returns the [`RobotsSite`] of an origin. If there are too many, drops the least recently
+    /// used half.
     fn site(&self, origin: &RobotsOrigin, now: BootInstant) -> Arc<RobotsSite> {
         let mut sites = self.sites.lock();
         if sites.len() >= MAX_SITES && !sites.contains_key(origin) {
@@ -123,7 +125,7 @@ impl RobotsGate {
         site
     }
 
-    /// Returns the time that a host asks for between two requests, as far as that is known now.
+    /// Returns the crawl delay of a host, as far as its rules are known now.
     pub(crate) fn crawl_delay_of(&self, host: &Host, now: BootInstant) -> Option<Duration> {
         let sites = self.sites.lock();
         let delay = |scheme: &str| {
@@ -136,8 +138,9 @@ impl RobotsGate {
         delay("https").max(delay("http"))
     }
 
-    /// Forgets that the robots.txt of a host could not be read: its breaker was closed, or its
-    /// block has ended early. A request for it that is under way ends first: its failure is as old.
+    /// Forgets that the robots.txt of a host could not be read, because its breaker was closed or
+    /// its block ended early. Waits first for a running request for the file, whose failure would
+    /// be equally old.
     pub(crate) async fn forget_failure(&self, host: &str) {
         for scheme in ["http", "https"] {
             let origin: RobotsOrigin = format!("{scheme}://{host}").into();
@@ -160,11 +163,15 @@ fn crawl_delay(robots: &Robots) -> Option<Duration> {
 }
 
 impl RobotsGate {
-    /// Asks whether the hop may be made, where the request obeys robots.txt, and adds the crawl
-    /// delay of the site to what the hop costs.
+    /// Checks that the robots.txt allows the hop, and adds the crawl delay of the site to the costs
+    /// of the hop.
     ///
-    /// A hop that is tried over https although its redirect says http is judged as stated: whether
-    /// the site serves https is not known yet.
+    /// A hop with a tentative https is judged by its original http URL first, because the site may
+    /// not serve https.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::Disallowed`] if the file does not allow the URL, and
+    /// [`ErrorKind::RobotsUnread`] if the file cannot be read.
     pub(crate) async fn obey(
         &self,
         hub: &HubParts,
@@ -198,7 +205,7 @@ impl RobotsGate {
         Ok(())
     }
 
-    /// Returns the crawl delay of a site, where it has one and allows the URL.
+    /// Returns the crawl delay of a site that allows the URL, or `None` without a delay.
     async fn judge_url(
         &self,
         hub: &HubParts,
@@ -232,8 +239,8 @@ impl RobotsGate {
         }
     }
 
-    /// Returns what a site said, requested now unless it is known. An error says nothing about the
-    /// site and is not remembered.
+    /// Returns the rules of a site, and requests its file if they are unknown. An error says
+    /// nothing about the site and is not remembered.
     async fn rules_of_site(
         &self,
         hub: &HubParts,
@@ -260,7 +267,8 @@ impl RobotsGate {
                     continue;
                 }
             };
-            // Another flight may have ended between the look at the site and this one's beginning.
+            // Another flight may have ended between the check of the site and the beginning of this
+            // flight.
             if let Some(rules) = site.rules(hub.runtime.boot()) {
                 return Ok(rules);
             }
@@ -327,9 +335,11 @@ fn read_robots(hub: &HubParts, arrived: FinalResponse<Bytes>, waited: Duration) 
     }
 }
 
-/// Sorts the failures that say something about the site from those that say nothing: a refusal
-/// by our own breaker or limiter, a deadline, a lack of network, an address that this request
-/// may not reach.
+/// Converts failures that say something about the site to its rules, and returns the others as
+/// errors.
+///
+/// A refusal by the hub's own breaker or limiter says nothing about the site. The same applies to a
+/// deadline, a lack of network, and an address that this request must not reach.
 fn robots_failure(
     hub: &HubParts,
     error: FetchError,
@@ -366,8 +376,9 @@ fn robots_failure(
     Ok(KnownRules { rules, until })
 }
 
-/// Describes a file that could not be read. It is requested again when the site asks for it, or
-/// when it may be back: as the breaker probes it, and otherwise after ever longer waits.
+/// Returns the [`KnownRules`] for a file that could not be read. The file is requested again at the
+/// time that the site demands, or when the site may have recovered: with the breaker's probe,
+/// otherwise after growing waits.
 fn unread(hub: &HubParts, journey: &Journey, waited: Duration, why: String) -> KnownRules {
     let own = (waited * 2).min(UNREAD_AGE);
     let wait = match &journey.host_failure {
@@ -386,8 +397,8 @@ fn unread(hub: &HubParts, journey: &Journey, waited: Duration, why: String) -> K
     }
 }
 
-/// Makes the request for robots.txt: a request within a request, so its size is not known
-/// beforehand.
+/// Sends the request for robots.txt. Boxed, because this is a request within a request, whose
+/// future would have an infinite size.
 fn boxed_journey<'a>(
     hub: &'a HubParts,
     request: &'a Request,
@@ -395,10 +406,10 @@ fn boxed_journey<'a>(
     Box::pin(hub.journey(request, &ToMemory))
 }
 
-/// Returns where a URL comes from: the user supplied the host of the request itself, and not those
-/// that its redirects lead to.
+/// Returns the [`Provenance`] of a URL. The user supplied only the host of the request itself, not
+/// the hosts of its redirects.
 fn provenance_of(url: &Url, request: &Request) -> Provenance {
-    // Hosts have their port: another port of the same machine is another host.
+    // Hosts include their port: another port of the same machine is another host.
     let is_requested = match (Host::of(url), Host::of(&request.url)) {
         (Ok(host), Ok(requested)) => host == requested,
         _ => false,

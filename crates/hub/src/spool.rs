@@ -1,8 +1,8 @@
-//! Bodies that wait: in memory while they are small, beyond that in a file without a name.
+//! Bodies that wait for their reader: in memory while small, otherwise in a file without a name.
 //!
-//! A caller that reads bodies more slowly than they arrive holds a bounded amount of memory for
-//! each. The file lies in the directory for temporary files and is gone with its last handle, also
-//! when the process is killed. Where no such file can be made, the body stays in memory.
+//! A caller that reads bodies more slowly than they arrive then uses bounded memory for each. The
+//! file is in the directory for temporary files, and disappears with its last handle, even if the
+//! process is killed. If no such file can be created, the body stays in memory.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use bytes::Bytes;
 #[derive(Debug)]
 pub struct SpooledBody {
     beginning: Bytes,
-    /// The whole body, where it is longer than its beginning.
+    /// The whole body, if it is longer than its beginning.
     file: Option<File>,
     length: u64,
 }
@@ -30,16 +30,16 @@ impl From<Bytes> for SpooledBody {
 }
 
 impl SpooledBody {
-    /// Returns the beginning, which is in memory.
+    /// Returns the beginning of the body, which is in memory.
     #[must_use]
     pub fn beginning(&self) -> &Bytes {
         &self.beginning
     }
 
-    /// Reads the first `most` bytes into memory. It blocks where they are in a file.
+    /// Reads the first `most` bytes into memory. Blocks if they are in a file.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns an [`io::Error`] if the file cannot be read.
     pub fn read(&self, most: u64) -> io::Result<Bytes> {
         let length = usize::try_from(self.length.min(most)).map_err(io::Error::other)?;
         let Some(file) = self.file.as_ref().filter(|_| length > self.beginning.len()) else {
@@ -51,10 +51,10 @@ impl SpooledBody {
     }
 }
 
-/// A body being received.
+/// A body that is being received, and becomes a [`SpooledBody`].
 pub(crate) struct Spool {
     beginning: Vec<u8>,
-    /// How much is kept in memory.
+    /// Maximum number of bytes in memory.
     keep: usize,
     file: Option<File>,
     length: u64,
@@ -71,6 +71,9 @@ impl Spool {
     }
 
     /// Appends a piece.
+    ///
+    /// # Errors
+    /// Returns an [`io::Error`] if the file cannot be written.
     pub(crate) fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         self.length += piece.len() as u64;
         if let Some(file) = &mut self.file {

@@ -1,4 +1,4 @@
-//! Opening the store that the configuration names.
+//! Opening the stores and the cache that the configuration names.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,11 +16,10 @@ use crate::cache::Sharing;
 use crate::clock::Clock;
 use crate::config::{Backend, BackendKind, CacheConfig, Config, OnStoreFailure};
 
-/// Name of the `SQLite` file of limits and breakers in a directory of state.
+/// The name of the `SQLite` file of limits and breakers in a state directory.
 pub const SQLITE_FILE: &str = "state.sqlite";
 
-/// Opens the store that a configuration names: one for limits and breakers, or one for each where
-/// it names two.
+/// Opens the stores of a [`Config`]: one for limits and breakers together, or one for each.
 ///
 /// # Errors
 /// As [`open`].
@@ -45,11 +44,11 @@ pub fn open_for(
     })
 }
 
-/// Opens the store of a configuration for a program that embeds the hub: the program names the
-/// directory of files.
+/// Opens the stores of a [`Config`] for a program that embeds the hub and chooses the directory of
+/// files.
 ///
 /// # Errors
-/// As [`open`], and where a file is to be used and no directory or DSN is given.
+/// As [`open`], and if a file store has neither a directory nor a DSN.
 pub(crate) fn open_for_library(
     config: &Config,
     state_dir: Option<&Path>,
@@ -76,8 +75,7 @@ pub(crate) fn open_for_library(
     open_for(config, state_dir.unwrap_or(Path::new(".")), clock, notice)
 }
 
-/// Opens the store of a configuration for an operator, and nothing in its place while it does not
-/// answer.
+/// Opens the stores of a [`Config`] for an operator, without a fallback for an unavailable store.
 ///
 /// # Errors
 /// As [`open`].
@@ -96,12 +94,13 @@ pub fn open_strict_for(
     })
 }
 
-/// Opens the store that `backend` names, and continues without it while it is unavailable if
-/// `backend` says so; `notice` is called then. Files are in `state_dir` unless its DSN says
-/// otherwise.
+/// Opens the store of a [`Backend`], with a fallback if the backend has [`OnStoreFailure::Local`].
+///
+/// While the store is unavailable, the fallback applies this process's share of the limits, and
+/// `notice` is called. Files are in `state_dir`, unless the DSN names a path.
 ///
 /// # Errors
-/// The store cannot be used: the message says why and what to do.
+/// Returns a [`StoreError`] with the cause and the remedy if the store cannot be used.
 pub fn open(
     backend: &Backend,
     state_dir: &Path,
@@ -117,7 +116,7 @@ pub fn open(
     })
 }
 
-/// Opens the store that `backend` names, and nothing in its place.
+/// Opens the store of a [`Backend`], without a fallback.
 ///
 /// # Errors
 /// As [`open`].
@@ -152,7 +151,7 @@ fn place(backend: &Backend, state_dir: &Path, name: &str) -> PathBuf {
 }
 
 /// Opens the cache of a configuration: in its directory, in the state directory, or in memory
-/// where there is neither. A directory that cannot be used is reported, and nothing is stored.
+/// without either. If the directory cannot be used, the cache reports this and stores nothing.
 pub(crate) fn open_cache(
     config: &CacheConfig,
     state_dir: Option<&Path>,
@@ -179,7 +178,7 @@ pub fn cache_directory(config: &CacheConfig, state_dir: Option<&Path>) -> Option
     own.or_else(|| state_dir.map(|directory| directory.join("cache")))
 }
 
-/// Returns how much the cache of a configuration keeps.
+/// Returns the [`CacheLimits`] of a configuration.
 #[must_use]
 pub fn cache_limits(config: &CacheConfig) -> CacheLimits {
     CacheLimits {

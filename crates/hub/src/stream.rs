@@ -1,5 +1,5 @@
-//! Streamed bodies: what a caller reads after the attempt, and the permits that it holds until
-//! then.
+//! Streamed bodies, which the caller reads after the attempt. A stream keeps the permits of the
+//! attempt, and settles them at its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,27 +18,28 @@ use crate::event::EventKind;
 use crate::exchange::CachedBody;
 use crate::journey::RequestTrack;
 
-/// A body that has not been read, and what has to be settled at its end.
+/// A body that has not been read, with the permits to settle at its end.
 pub(crate) struct OpenBody {
     pub(crate) reader: BodyReader,
     pub(crate) permits: Vec<HeldPermit>,
-    /// The report of a body that ends well.
+    /// The report for a body that ends without an error.
     pub(crate) report: AttemptResult,
     pub(crate) host: Host,
     pub(crate) role: Role,
 }
 
-/// A body that the caller reads. Holds the slots; settles at its end, at an error, or when dropped.
+/// A body that the caller reads. Keeps the slots until the end of the body, an error or a drop,
+/// which settles the attempt.
 pub struct BodyStream {
     rest: BodyRest,
 }
 
 enum BodyRest {
-    /// All of it is here.
+    /// The rest of the body is in memory.
     Whole(Option<Bytes>),
-    /// It is still arriving.
+    /// The body is arriving from the origin.
     Live(Box<LiveStream>),
-    /// The cache has it.
+    /// The body is in the cache.
     Stored(Box<(CachedBody, RequestTrack)>),
 }
 
@@ -52,16 +53,16 @@ struct LiveStream {
     role: Role,
 }
 
-/// What a stream holds, shared with the watch on its consumer.
+/// The permits of a stream, shared with the watch on its consumer.
 struct StreamPermits {
     permits: Vec<HeldPermit>,
-    /// Since when the consumer has not asked for more; `None` while it is waiting for us.
+    /// The instant since which the consumer has not read, or `None` while it waits for a piece.
     paused_since: Option<BootInstant>,
     given_up: bool,
 }
 
 impl StreamPermits {
-    /// Holds permits on behalf of a consumer, and gives them up when it stops reading for
+    /// Keeps permits for a consumer, and gives them up when the consumer does not read for
     /// `longest`.
     fn watched(
         permits: Vec<HeldPermit>,
@@ -105,7 +106,7 @@ impl std::fmt::Debug for BodyStream {
     }
 }
 
-/// Why a streamed body broke off.
+/// The reason why a streamed body broke off.
 #[derive(Debug, thiserror::Error)]
 #[error("the body broke off: {0}")]
 pub struct StreamError(String);
@@ -117,8 +118,8 @@ impl BodyStream {
         }
     }
 
-    /// Takes a body over from the request that opened it; a consumer that does not read for
-    /// `longest` loses the permits.
+    /// Creates the stream of an [`OpenBody`]. A consumer that does not read for `longest` loses the
+    /// permits.
     pub(crate) fn live(
         open: OpenBody,
         track: RequestTrack,
@@ -139,14 +140,14 @@ impl BodyStream {
         }
     }
 
-    /// Reads a body that the cache has.
+    /// Creates the stream of a [`CachedBody`].
     pub(crate) fn stored(body: CachedBody, track: RequestTrack) -> Self {
         Self {
             rest: BodyRest::Stored(Box::new((body, track))),
         }
     }
 
-    /// Returns whether the body is still arriving from the origin, whose slots it holds.
+    /// Returns whether the body is arriving from the origin, so that the stream keeps slots.
     #[must_use]
     pub fn is_live(&self) -> bool {
         matches!(self.rest, BodyRest::Live(_))
@@ -165,7 +166,7 @@ impl BodyStream {
         let (body, track) = &mut **stored;
         let piece = body.next().await;
         let end = match &piece {
-            // A caller that knows the length does not read on after the last piece.
+            // A caller that knows the length stops reading after the last piece.
             Ok(Some(_)) if !body.is_at_end() => {
                 return piece.map_err(|error| StreamError(error.to_string()));
             }
@@ -180,8 +181,10 @@ impl BodyStream {
     /// Returns the next decoded piece, or `None` at the end.
     ///
     /// # Errors
-    /// The origin broke off, was too slow, or sent more than allowed; or the caller paused for too
-    /// long.
+    /// Returns a [`StreamError`] in these cases:
+    ///
+    /// - the origin broke off, was too slow, or sent more than allowed;
+    /// - the caller paused for too long.
     pub async fn next(&mut self) -> Result<Option<Bytes>, StreamError> {
         let live = match &mut self.rest {
             BodyRest::Whole(bytes) => return Ok(bytes.take()),
@@ -225,7 +228,7 @@ impl BodyStream {
     }
 }
 
-/// Returns the class of an error, the fault of the origin behind it, and a sentence.
+/// Returns the class of an error, the [`Fault`] of the origin behind it, and a sentence.
 fn describe(error: BodyError) -> (&'static str, Option<Fault>, String) {
     match error {
         BodyError::Fault(fault, why) => (fault.as_str(), Some(fault), why),
@@ -237,7 +240,7 @@ fn describe(error: BodyError) -> (&'static str, Option<Fault>, String) {
 }
 
 impl LiveStream {
-    /// Reports that the body has ended, and how.
+    /// Reports the end of the body to the observers.
     fn note_end(&self, fault: Option<(Fault, &str)>) {
         let took = self.track.now().since(self.answered);
         self.track.note(&self.host, self.role, || EventKind::Body {
@@ -256,7 +259,7 @@ impl LiveStream {
         }
     }
 
-    /// Settles what the stream holds.
+    /// Settles the permits of the stream.
     async fn settle(&mut self, report: AttemptResult) {
         let outcome = report.outcome;
         let permits = std::mem::take(&mut self.held.lock().permits);

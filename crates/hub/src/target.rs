@@ -1,5 +1,5 @@
-//! A hop with its name: its URL, host and role. Where the cache has no answer, the lanes follow that
-//! each attempt at it has to pass.
+//! A hop with its URL, host and role. If the cache has no response for the hop, its route is added:
+//! the admission queues that each attempt passes.
 
 use std::borrow::Borrow;
 use std::ops::Deref;
@@ -14,7 +14,7 @@ use crate::error::ErrorKind;
 use crate::redirect::Hop;
 use crate::request::Request;
 
-/// A hop with what names it.
+/// A hop with its canonical URL, its host and its role.
 pub(crate) struct NamedHop {
     pub(crate) url: Url,
     pub(crate) host: Host,
@@ -22,10 +22,10 @@ pub(crate) struct NamedHop {
     pub(crate) max_body: Option<u64>,
 }
 
-/// A hop that may be asked of its origin.
+/// A hop whose attempts may be sent to the origin.
 pub(crate) struct RoutedHop {
     named: NamedHop,
-    /// What each attempt has to pass.
+    /// The [`Route`]: the queues that each attempt passes.
     pub(crate) route: Route,
 }
 
@@ -44,7 +44,7 @@ impl Borrow<NamedHop> for RoutedHop {
 }
 
 impl Hop {
-    /// Makes the first hop of a request.
+    /// Creates the first hop of a [`Request`].
     pub(crate) fn first(request: &Request) -> Self {
         Self {
             method: request.method.clone(),
@@ -63,10 +63,10 @@ impl RoutedHop {
 }
 
 impl NamedHop {
-    /// Names a hop.
+    /// Names a hop: canonicalises its URL, and finds its host and role.
     ///
     /// # Errors
-    /// The URL has no host, or the request has no weight.
+    /// Returns an [`ErrorKind`] if the URL has no host, or if the weight of the request is zero.
     pub(crate) fn of(hop: &Hop, request: &Request) -> Result<Self, ErrorKind> {
         if request.weight == 0 {
             let message = "its weight is 0; give the number of requests that it counts as";
@@ -74,7 +74,7 @@ impl NamedHop {
         }
         let host = Host::of(&hop.url)?;
         let role = request.role;
-        // What another program asks for is requested as it is, trackers included.
+        // A relayed URL is requested without changes, tracking parameters included.
         let strips = if request.relay.is_some() {
             Role::Metadata
         } else {
@@ -88,7 +88,7 @@ impl NamedHop {
         })
     }
 
-    /// Returns the error of a request that was cancelled while it only waited.
+    /// Returns the [`ErrorKind`] of a request that was cancelled while waiting.
     pub(crate) fn cancelled(&self) -> ErrorKind {
         ErrorKind::Cancelled {
             host: self.host.clone(),

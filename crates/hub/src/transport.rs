@@ -1,9 +1,9 @@
-//! The way to the outside: one request out, headers and a body back. No redirects, no retries, no
+//! The transport: sends one request, and returns headers and a body. No redirects, no retries, no
 //! decoding.
 //!
-//! The hub speaks to a [`Transport`]; [`reqwest`](self::wire) is the real one, the simulator
-//! another. A transport reports to the [`DialObserver`] of a request when it has to make a
-//! connection first, since the origin counts arrivals and not permits.
+//! The hub uses a [`Transport`]. [`WireTransport`] is the real implementation, and the simulator
+//! has its own. If a request needs a new connection, the transport reports this to its
+//! [`DialObserver`], because the origin counts arrivals and not permits.
 
 use std::sync::Arc;
 
@@ -26,105 +26,112 @@ pub mod wire;
 pub use addresses::{ConnectTo, environment_proxies};
 pub use wire::{TransportError, WireTransport};
 
-/// Which addresses a request may reach.
+/// The addresses that a request may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressReach {
-    /// Any.
+    /// All addresses.
     Anywhere,
-    /// None that is loopback, private, link-local or otherwise internal.
+    /// All addresses except loopback, private, link-local and other internal ones.
     PublicOnly,
 }
 
-/// A request on its way out.
+/// A request in the form that is sent.
 #[derive(Clone, Debug)]
 pub struct OutgoingRequest {
     /// The method.
     pub method: Method,
     /// The URL, in the form that is sent.
     pub url: Url,
-    /// All headers.
+    /// All headers, except those that the transport adds.
     pub headers: HeaderMap,
-    /// The body.
+    /// The body, which may be empty.
     pub body: Bytes,
-    /// Which addresses it may reach.
+    /// The [`AddressReach`] of the request.
     pub reach: AddressReach,
 }
 
-/// The beginning of an answer, and the rest of it to be read.
+/// The head of a response, and its body that has not been read.
 pub struct IncomingResponse {
-    /// The status.
+    /// The status of the response.
     pub status: StatusCode,
-    /// The protocol.
+    /// The version of HTTP.
     pub version: Version,
-    /// The headers.
+    /// The headers of the response.
     pub headers: HeaderMap,
-    /// The body, chunk by chunk.
+    /// The body, which arrives in chunks.
     pub body: Box<dyn Body>,
 }
 
 /// A body that arrives in chunks.
 pub trait Body: Send {
-    /// Returns the next chunk, or `None` at the end. Safe to drop and call again.
+    /// Returns the next chunk, or `None` at the end. Cancel safe: the future may be dropped and the
+    /// method called again.
+    ///
+    /// # Errors
+    /// Returns a [`SendError`] if the body breaks off.
     fn chunk(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, SendError>>;
 }
 
-/// Why there is no answer, or no more of it.
+/// The reason why there is no response, or no further part of one.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// The network, the TLS layer or the origin failed.
     #[error("{message}")]
     Fault {
-        /// What class of fault it is.
+        /// The class of the [`Fault`].
         fault: Fault,
-        /// What happened, for a person.
+        /// The cause, as text for people.
         message: String,
     },
-    /// The connection ended while an answer was waited for, or in the middle of it.
+    /// The connection ended before the response, or in the middle of it.
     #[error("{message}")]
     Closed {
-        /// What class of fault it is, where it is one.
+        /// The class of the fault, if the end of the connection counts as one.
         fault: Fault,
-        /// What happened, for a person.
+        /// The cause, as text for people.
         message: String,
     },
-    /// The origin has said that it did not look at the request, or the request never left: it may
-    /// be sent again as if it had not been.
+    /// The origin declared that it did not process the request, or the request was never sent. The
+    /// request may be sent again like a new one.
     #[error("{message}")]
     Unprocessed {
-        /// What happened, for a person.
+        /// The cause, as text for people.
         message: String,
     },
-    /// The address is one that this request may not reach; nothing was sent.
+    /// The request must not reach the address. Nothing was sent.
     #[error("{host} leads to the internal address {address}")]
     Internal {
-        /// The host.
+        /// The host of the request.
         host: String,
-        /// Where it leads.
+        /// The internal address of the host.
         address: std::net::IpAddr,
     },
-    /// The site was blocked while the connection was made; nothing was sent.
+    /// The site was blocked while the connection was made. Nothing was sent.
     #[error("the site was blocked while the connection was made")]
     Blocked(Refusal),
-    /// The request cannot be sent at all.
+    /// The request is malformed and can never be sent.
     #[error("{0}")]
     Unsendable(String),
 }
 
-/// Receives what a transport reports about the connection of a request.
+/// Receives the reports of a transport about the connection of a request.
 pub trait DialObserver: Send + Sync {
-    /// No connection is at hand: one is being made.
+    /// Reports that no connection is available, and that one is being made.
     fn dialling(&self);
 
-    /// The connection is up and the request is about to leave by it.
+    /// Reports that the connection is up, and that the request is about to be sent over it.
     ///
     /// # Errors
-    /// The site has been blocked meanwhile: the request must not be sent.
+    /// Returns the [`Refusal`] if the site was blocked meanwhile: the request must not be sent.
     fn connected(&self) -> BoxFuture<'_, Result<(), Refusal>>;
 }
 
-/// Sends one request.
+/// Sends single requests.
 pub trait Transport: Send + Sync {
-    /// Sends `request` and waits for the headers of the answer.
+    /// Sends `request`, and waits for the headers of the response.
+    ///
+    /// # Errors
+    /// Returns a [`SendError`] if no response arrives.
     fn send(
         &self,
         request: OutgoingRequest,

@@ -1,6 +1,7 @@
-//! Watching a host: for callers that do not wait in the hub for the end of a block, and want to
-//! know when it ends earlier than announced, because an operator closed the breaker or a probe of
-//! another process succeeded.
+//! Watching the breaker of a host, for callers that do not wait in the hub for the end of a block.
+//!
+//! A block may end earlier than announced, because an operator closed the breaker or a probe of
+//! another process succeeded. A watch reports such changes.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::admission::{HeartbeatGuard, SiteAdmission};
 use crate::clock::BootInstant;
 use crate::hub::Hub;
 
-/// Listens for changes of the breaker of a host or resolver while it lives. One heartbeat serves
+/// A watch for changes of the breaker of a host or resolver, until dropped. One heartbeat serves
 /// all watches of a host.
 pub struct HostWatch {
     site: Arc<SiteAdmission>,
@@ -19,14 +20,14 @@ pub struct HostWatch {
 }
 
 impl HostWatch {
-    /// Returns until when the host's breaker is open, as far as this process knows; `None` when
-    /// requests may be sent.
+    /// Returns the instant until which the host's breaker is open, or `None` if requests may be
+    /// sent, as far as this process knows.
     #[must_use]
     pub fn open_until(&self) -> Option<BootInstant> {
         self.site.open_until()
     }
 
-    /// Tells whether the host's breaker is closed, as far as this process knows.
+    /// Returns whether the host's breaker is closed, as far as this process knows.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.site.health.is_closed_since(BootInstant::FAR)
@@ -34,8 +35,8 @@ impl HostWatch {
 }
 
 impl Hub {
-    /// Watches the breaker of a host. What other processes and operators do to it arrives within
-    /// five seconds.
+    /// Returns a [`HostWatch`] for the breaker of a host. Changes by other processes and operators
+    /// arrive within five seconds.
     #[must_use]
     pub fn watch(&self, host: &Host) -> HostWatch {
         let site = self.site(host);
@@ -46,7 +47,7 @@ impl Hub {
         }
     }
 
-    /// Watches the breaker of a resolver.
+    /// Returns a [`HostWatch`] for the breaker of a resolver.
     #[must_use]
     pub fn watch_resolver(&self, name: &str) -> HostWatch {
         let site = self.resolver_site(name);
@@ -57,22 +58,22 @@ impl Hub {
         }
     }
 
-    /// Returns when the last request of this process was sent to which the host gave a sign of
-    /// life: a response that is neither a failure nor a refusal.
+    /// Returns the send time of the last request of this process that the host served: with a
+    /// response that is neither a failure nor a refusal.
     #[must_use]
     pub fn last_served(&self, host: &Host) -> Option<BootInstant> {
         self.site(host).health.last_served()
     }
 
-    /// Returns when the first request of this process was sent that failed since the host last gave
-    /// a sign of life; `None` while the host serves.
+    /// Returns the send time of the first request of this process that failed since the host last
+    /// served one, or `None` while the host serves.
     #[must_use]
     pub fn silent_since(&self, host: &Host) -> Option<BootInstant> {
         self.site(host).health.silent_since()
     }
 
-    /// Counts the changes of breakers that this process knows of: a caller with watches waits for
-    /// the next one here.
+    /// Returns a counter of the breaker changes that this process knows. A caller with watches
+    /// waits for its next value.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.news().changes.subscribe()

@@ -1,12 +1,12 @@
-//! The list of all sources, and what is derived from the list as a whole.
+//! The list of all sources, and the tables derived from it.
 
 use std::fmt::Write as _;
 
 use crate::source_spec::{SourceCredential, SourceEndpoint, SourceSpec};
 
-/// Something that a [`SourceSpec`] describes.
+/// A type that a [`SourceSpec`] describes.
 pub trait HasSourceSpec {
-    /// Returns what describes it.
+    /// Returns the [`SourceSpec`].
     fn source(&self) -> &SourceSpec;
 }
 
@@ -16,7 +16,7 @@ impl<T: HasSourceSpec + ?Sized> HasSourceSpec for &T {
     }
 }
 
-/// Finds the source of a name.
+/// Finds the source with a name.
 #[must_use]
 pub fn named<T: HasSourceSpec>(sources: impl IntoIterator<Item = T>, name: &str) -> Option<T> {
     sources
@@ -24,7 +24,7 @@ pub fn named<T: HasSourceSpec>(sources: impl IntoIterator<Item = T>, name: &str)
         .find(|listed| listed.source().name == name)
 }
 
-/// Returns the services of sources.
+/// Returns the [`SourceEndpoint`]s of sources.
 pub fn endpoints<T: HasSourceSpec + ?Sized + 'static>(
     sources: impl IntoIterator<Item = &'static T>,
 ) -> impl Iterator<Item = &'static SourceEndpoint> {
@@ -32,7 +32,7 @@ pub fn endpoints<T: HasSourceSpec + ?Sized + 'static>(
     sources.into_iter().flat_map(endpoints).copied()
 }
 
-/// Returns the credentials of sources.
+/// Returns the [`SourceCredential`]s of sources.
 pub fn credentials<T: HasSourceSpec + ?Sized + 'static>(
     sources: impl IntoIterator<Item = &'static T>,
 ) -> impl Iterator<Item = &'static SourceCredential> {

@@ -1,8 +1,8 @@
-//! What identifies the user to services.
+//! The credentials that identify the user to services.
 //!
-//! A credential goes to the host of its own service and to no other; [`secret_headers`] is the one
-//! function that hands credentials out, and it compares hosts. Nothing here prints a value: neither
-//! `Debug` nor any error.
+//! A credential is sent only to the host of its own service. [`secret_headers`] is the only
+//! function that returns credentials for requests, and it compares hosts. Neither `Debug` nor any
+//! error prints a value.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,10 +15,11 @@ use url::Url;
 use crate::endpoints::SourceEndpoints;
 use crate::source_spec::SourceCredential;
 
-/// Shorter values are not searched for in texts: they would blot out half of it.
+/// Minimum length of values that are removed from texts: shorter values would remove half of a
+/// text.
 const MIN_REDACTED_LENGTH: usize = 4;
 
-/// An e-mail address, and the credentials of single services by their keys.
+/// An e-mail address, and the credentials of services by their keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceCredentials {
     mailto: Option<HiddenText>,
@@ -26,14 +27,14 @@ pub struct SourceCredentials {
 }
 
 impl SourceCredentials {
-    /// Adds the e-mail address for services that want to be able to write to their users.
+    /// Adds the e-mail address for services that want to contact their users.
     #[must_use]
     pub fn with_mailto(mut self, address: impl Into<String>) -> Self {
         self.mailto = Some(HiddenText(address.into()));
         self
     }
 
-    /// Adds the credential of a service.
+    /// Adds the value of a [`SourceCredential`].
     #[must_use]
     pub fn with(self, credential: &'static SourceCredential, value: impl Into<String>) -> Self {
         self.with_key(credential.key, value)
@@ -52,13 +53,13 @@ impl SourceCredentials {
         revealed(self.mailto.as_ref()?)
     }
 
-    /// Returns the credential of a service, where it is set and not blank.
+    /// Returns the value of a [`SourceCredential`], if set and not blank.
     #[must_use]
     pub fn get(&self, credential: &SourceCredential) -> Option<&str> {
         self.by_key(credential.key)
     }
 
-    /// Returns the credential under a key, where it is set and not blank.
+    /// Returns the credential under a key, if set and not blank.
     #[must_use]
     pub fn by_key(&self, key: &str) -> Option<&str> {
         revealed(self.by_key.get(key)?)
@@ -82,14 +83,14 @@ impl SourceCredentials {
     }
 }
 
-/// Returns a value without white space around it; `None` when nothing is left. Services take a blank
-/// key for a wrong one.
+/// Returns a value without surrounding white space; `None` for a blank value, which services would
+/// refuse as a wrong key.
 fn revealed(value: &HiddenText) -> Option<&str> {
     Some(value.0.trim()).filter(|value| !value.is_empty())
 }
 
-/// Returns the headers that identify the user to the host of a URL: the credentials of that service,
-/// and of no other.
+/// Returns the headers that identify the user to the host of a URL: only the credentials of that
+/// service, see [`SourceEndpoints::is_recipient`].
 #[must_use]
 pub fn secret_headers(
     known: impl Iterator<Item = &'static SourceCredential>,

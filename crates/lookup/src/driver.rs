@@ -1,7 +1,7 @@
-//! Runs look-ups to their end: sends the requests that their steps name, and reads the responses.
+//! The driver of look-ups: sends the requests of their steps, and reads the responses.
 //!
-//! A reader that panics is a fault of this program, met by one response. The look-up that met the
-//! fault has no result then, and the run goes on.
+//! A reader that panics on a response is a fault of this program. That look-up has no result then,
+//! and the run continues.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -16,15 +16,15 @@ use crate::step::{BatchStep, LookupStep};
 
 /// Sends the requests of look-ups: the hub in programs, a script in tests.
 pub trait RequestSender: Send + Sync {
-    /// A request that brought no response.
+    /// The failure of a request without a response.
     type Failure: Send;
 
-    /// Sends a request and reads the body of its response into memory, or into a file where the
-    /// request says so.
+    /// Sends a [`LookupRequest`] and reads the body of its response, into memory or into a file as
+    /// the request demands.
     fn send(&self, request: LookupRequest) -> BoxFuture<'_, Result<LookupResponse, Self::Failure>>;
 }
 
-/// Looks up one subject; `None` if reading panicked.
+/// Looks up one subject with a [`LookupStep`]; `None` if reading panicked.
 pub async fn look_up<'a, T: Send, F: Send>(
     begin: impl FnOnce() -> LookupStep<'a, T, F> + Send,
     sender: &dyn RequestSender<Failure = F>,
@@ -32,8 +32,8 @@ pub async fn look_up<'a, T: Send, F: Send>(
     run_contained(async { run_step(begin(), sender).await }).await
 }
 
-/// Looks up several subjects together. Where reading panics, each subject is looked up by itself,
-/// and the one that makes it panic has `None`. Results are in the order of the subjects.
+/// Looks up several subjects together. If reading panics, each subject is looked up by itself, and
+/// the subject that makes it panic has `None`. Results are in the order of the subjects.
 pub async fn look_up_batch<'a, S: Sync, T: Send, F: Send>(
     subjects: &'a [S],
     begin: impl Fn(&'a [S]) -> BatchStep<'a, T, F> + Send + Sync,
@@ -56,7 +56,7 @@ pub async fn look_up_batch<'a, S: Sync, T: Send, F: Send>(
     results
 }
 
-/// Says what became of a look-up whose reader panicked, by the title of its source.
+/// Describes the failure of a look-up whose reader panicked, by the title of its source.
 #[must_use]
 pub fn unreadable(title: &str) -> String {
     format!("the answer of {title} could not be read; this is a fault of the program")
@@ -83,7 +83,7 @@ async fn run_step<T: Send, F: Send>(
             }
             LookupStep::Parse(pending) => {
                 let (parse, next) = pending.split();
-                // What was parsed is with the next step; nothing is where parsing panicked.
+                // The next step has the parsed value, or no value if parsing panicked.
                 let _ = run_blocking(parse).await;
                 next()
             }
@@ -98,15 +98,15 @@ async fn run_contained<T>(work: impl Future<Output = T>) -> Option<T> {
         match contained(|| work.as_mut().poll(context)) {
             Some(Poll::Ready(value)) => Poll::Ready(Some(value)),
             Some(Poll::Pending) => Poll::Pending,
-            // It is not polled again.
+            // A future that panicked must not be polled again.
             None => Poll::Ready(None),
         }
     })
     .await
 }
 
-/// Runs all futures together and returns what they gave, in their order. How many requests are under
-/// way at a time is the sender's business.
+/// Runs all futures together, and returns their results in order. The sender bounds the number of
+/// concurrent requests.
 async fn run_all<W: Future>(works: impl Iterator<Item = W>) -> Vec<W::Output> {
     let mut slots: Vec<FutureSlot<W>> = works
         .map(|work| FutureSlot::Running(Box::pin(work)))

@@ -1,5 +1,4 @@
-//! Where the services are: at their public addresses, or where a mirror or a simulated web takes
-//! their place.
+//! The addresses of services: the public addresses, or those of a mirror or a simulated web.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +6,8 @@ use url::Url;
 
 use crate::source_spec::{CredentialRecipient, SourceEndpoint};
 
-/// The addresses of services, by the keys of their endpoints. A service without an address here is
-/// at its public one.
+/// The addresses of services, by the keys of their endpoints. A service without an entry has its
+/// public [`SourceEndpoint::address`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceEndpoints(BTreeMap<&'static str, Url>);
 
@@ -16,7 +15,7 @@ impl SourceEndpoints {
     /// Returns the base URL of a service.
     ///
     /// # Panics
-    /// The public address of the endpoint is not a URL: a fault of its source.
+    /// The public address of the endpoint is not a URL, which is a fault of its source.
     #[must_use]
     #[expect(
         clippy::expect_used,
@@ -28,13 +27,13 @@ impl SourceEndpoints {
         })
     }
 
-    /// Puts a service elsewhere.
+    /// Replaces the address of a service.
     pub fn set(&mut self, endpoint: &SourceEndpoint, url: Url) {
         self.0.insert(endpoint.key, url);
     }
 
-    /// Returns the address of a path of a service; the path is encoded, begins with a slash, and may
-    /// have a query. `None` if that is not a URL.
+    /// Returns the URL of a path of a service. The path is encoded, begins with a slash, and may
+    /// have a query. Returns `None` if the result is not a URL.
     #[must_use]
     pub fn with_path(&self, endpoint: &SourceEndpoint, path: &str) -> Option<Url> {
         let base = self
@@ -44,7 +43,7 @@ impl SourceEndpoints {
         Url::parse(&format!("{}{path}", base.trim_end_matches('/'))).ok()
     }
 
-    /// Tells whether a request to a URL may carry the credential of a recipient.
+    /// Tells whether a request to a URL may carry the credential of a [`CredentialRecipient`].
     #[must_use]
     pub fn is_recipient(&self, recipient: &CredentialRecipient, url: &Url) -> bool {
         match recipient {

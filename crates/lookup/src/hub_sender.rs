@@ -1,5 +1,4 @@
-//! Sends requests of look-ups through the hub; pages made for people are requested as robots.txt
-//! allows.
+//! The sender of look-ups' requests through the hub. robots.txt applies to pages made for people.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,7 @@ use docstokg_policy::role::Role;
 
 use crate::message::{LookupRequest, LookupResponse};
 
-/// Sends requests through the hub of a run.
+/// Sends requests through the hub of a [`RunContext`].
 #[derive(Clone)]
 pub struct HubSender {
     context: RunContext,
@@ -23,32 +22,32 @@ pub struct HubSender {
     redirect_gate: Option<RedirectGate>,
     charges_services: bool,
     requests: Option<Arc<RequestGroup>>,
-    /// A request of this sender was cancelled: what a source makes of the rest is not a result.
+    /// A request of this sender was cancelled, so the outcome of the look-up does not count.
     was_cancelled: Arc<AtomicBool>,
 }
 
-/// How pages made for people are requested.
+/// The rules for requests of pages made for people.
 #[derive(Clone)]
 pub struct PageRules {
-    /// Whether robots.txt is respected.
+    /// The policy for robots.txt.
     pub robots: RobotsPolicy,
-    /// Cookies that pages set, for the pages behind them.
+    /// The cookies that pages set, for their following pages.
     pub cookies: Option<Arc<CookieJar>>,
-    /// Which responses are final whatever their status says.
+    /// Selects the responses that are final whatever their status.
     pub is_final: IsFinal,
 }
 
 /// A request without a response.
 #[derive(Debug)]
 pub struct SendFailure {
-    /// What happened.
+    /// The error of the request.
     pub error: Box<FetchError>,
-    /// What a caller can do about it, by what the run knows of the network.
+    /// The action left to the caller, with the run's knowledge of the network.
     pub disposition: Disposition,
 }
 
 impl HubSender {
-    /// Makes the sender of a run.
+    /// Creates the sender of a run.
     #[must_use]
     pub fn new(context: RunContext) -> Self {
         Self {
@@ -61,7 +60,7 @@ impl HubSender {
         }
     }
 
-    /// Returns the same sender, with rules for pages. They do not apply to metadata.
+    /// Returns the same sender with [`PageRules`], which do not apply to metadata.
     #[must_use]
     pub fn with_pages(self, pages: PageRules) -> Self {
         Self {
@@ -70,7 +69,7 @@ impl HubSender {
         }
     }
 
-    /// Returns the same sender with rules for pages, which get another jar for their cookies.
+    /// Returns the same sender with another [`CookieJar`] in its rules for pages.
     #[must_use]
     pub fn with_cookies(mut self, cookies: Option<Arc<CookieJar>>) -> Self {
         if let Some(pages) = &mut self.pages {
@@ -79,7 +78,7 @@ impl HubSender {
         self
     }
 
-    /// Returns the same sender, which follows redirects only where the gate allows.
+    /// Returns the same sender, which follows only redirects that the [`RedirectGate`] allows.
     #[must_use]
     pub fn with_redirect_gate(self, gate: RedirectGate) -> Self {
         Self {
@@ -88,7 +87,8 @@ impl HubSender {
         }
     }
 
-    /// Returns the same sender, whose requests are charged to the service named like their source.
+    /// Returns the same sender, whose requests also use the budget of the service named like their
+    /// source.
     #[must_use]
     pub fn charging_services(self) -> Self {
         Self {
@@ -97,7 +97,7 @@ impl HubSender {
         }
     }
 
-    /// Returns the same sender for one look-up, whose requests belong to a group.
+    /// Returns the same sender for one look-up, whose requests belong to a [`RequestGroup`].
     #[must_use]
     pub fn in_group(&self, requests: Arc<RequestGroup>) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl HubSender {
     /// Sends a request.
     ///
     /// # Errors
-    /// There is no response.
+    /// Returns a [`SendFailure`] if there is no response.
     pub async fn send(&self, request: LookupRequest) -> Result<LookupResponse, SendFailure> {
         let keep_in_memory = request.keep_in_memory;
         let request = self.hub_request(request);

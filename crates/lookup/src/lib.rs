@@ -1,10 +1,10 @@
-//! Look-ups with sources: services and registries that know where files are.
+//! Look-ups with sources: services and registries that know the locations of files.
 //!
-//! A source describes itself by a [`SourceSpec`](source_spec::SourceSpec), and a look-up with it is
-//! a [`LookupStep`](step::LookupStep): the next request together with the function that reads its
-//! response, or the result. Steps are pure values. The [`driver`] runs them to their end, and a
-//! [`HubSender`](hub_sender::HubSender) sends their requests through the hub. What is looked up,
-//! and what the result looks like, belongs to the user of this crate.
+//! A source describes itself by a [`SourceSpec`](source_spec::SourceSpec). A look-up with a source
+//! is a [`LookupStep`](step::LookupStep): the next request with the reader of its response, or the
+//! result. Steps are pure values. The [`driver`] runs them to their end, and a
+//! [`HubSender`](hub_sender::HubSender) sends their requests through the hub. The user of this
+//! crate defines subjects and results.
 
 pub mod catalogue;
 pub mod credentials;

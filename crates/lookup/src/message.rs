@@ -11,44 +11,44 @@ use docstokg_policy::role::Role;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use url::Url;
 
-/// The largest response of an API. A page of a hundred full records stays below half of it; responses
-/// without an end from a few services at once do not add up to more than a run may take.
+/// Maximum size of the response of an API, in bytes. A page of a hundred full records is below half
+/// of it. Endless responses of a few services at once stay within the memory of a run.
 const MAX_RECORD_BYTES: u64 = 16 << 20;
 
-/// One GET request. Secrets travel apart from other headers, so that they stay out of logs and are
+/// A GET request. Secrets are separate from other headers, so that they stay out of logs and are
 /// dropped when a redirect leaves the host.
 #[derive(Clone)]
 pub struct LookupRequest {
-    /// What to get.
+    /// The requested URL.
     pub url: Url,
-    /// A file of the user's that takes the place of the response, such as a snapshot of a registry.
+    /// A file of the user that replaces the response, such as a snapshot of a registry.
     pub file: Option<PathBuf>,
-    /// What for.
+    /// The purpose of the request.
     pub role: Role,
     /// The name of the source that needs the response.
     pub source: &'static str,
-    /// The kind of request, where the host has a budget for it.
+    /// The kind of request, if the host has a budget for the kind.
     pub kind: Option<&'static str>,
     /// Headers that may be logged.
     pub headers: HeaderMap,
     /// Headers that are never logged, and that stay with the host of `url`.
     pub secret_headers: Vec<(HeaderName, HeaderValue)>,
-    /// The largest body accepted, in bytes; as configured when absent.
+    /// Maximum size of the body, in bytes; the configured size if absent.
     pub max_body: Option<u64>,
-    /// How much of the body is kept in memory until it is read, in bytes; all of it when absent.
+    /// Maximum number of bytes of the body in memory before it is read; the whole body if absent.
     pub keep_in_memory: Option<usize>,
-    /// Whether the response is the same for every look-up of a run, so that one request suffices.
+    /// All look-ups of a run share the response, so that one request suffices.
     pub is_shared: bool,
 }
 
 impl LookupRequest {
-    /// Requests a response of an API.
+    /// Creates the request of an API's response.
     #[must_use]
     pub fn metadata(url: Url, source: &'static str) -> Self {
         Self::new(url, Role::Metadata, source).max_body(MAX_RECORD_BYTES)
     }
 
-    /// Requests a page made for people.
+    /// Creates the request of a page made for people.
     #[must_use]
     pub fn landing(url: Url, source: &'static str) -> Self {
         Self::new(url, Role::Landing, source)
@@ -69,7 +69,7 @@ impl LookupRequest {
         }
     }
 
-    /// Names the kind of request.
+    /// Sets the kind of request.
     #[must_use]
     pub const fn kind(mut self, kind: &'static str) -> Self {
         self.kind = Some(kind);
@@ -90,15 +90,15 @@ impl LookupRequest {
         self
     }
 
-    /// Bounds the body, in bytes.
+    /// Sets the maximum size of the body, in bytes.
     #[must_use]
     pub const fn max_body(mut self, bytes: u64) -> Self {
         self.max_body = Some(bytes);
         self
     }
 
-    /// Bounds how much of the body is in memory while it waits to be read: [`LookupResponse::read`]
-    /// gives all of it.
+    /// Limits the bytes of the body in memory before it is read. [`LookupResponse::read`] returns
+    /// all of the body.
     #[must_use]
     pub const fn keep_in_memory(mut self, bytes: usize) -> Self {
         self.keep_in_memory = Some(bytes);
@@ -112,7 +112,7 @@ impl LookupRequest {
         self
     }
 
-    /// Takes a file in place of the response.
+    /// Replaces the response by a file.
     #[must_use]
     pub fn from_file(mut self, file: PathBuf) -> Self {
         self.file = Some(file);
@@ -137,25 +137,25 @@ impl fmt::Debug for LookupRequest {
     }
 }
 
-/// The response to a request.
+/// The response to a [`LookupRequest`].
 #[derive(Clone, Debug)]
 pub struct LookupResponse {
     /// The status.
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body, decoded; its beginning where the request keeps no more in memory.
+    /// The decoded body, or its beginning if the request limits the bytes in memory.
     pub body: Bytes,
-    /// The whole body, where the request bounds what is kept in memory.
+    /// The whole body, if the request limits the bytes in memory.
     pub spooled: Option<Arc<SpooledBody>>,
-    /// The URL that responded, after redirects.
+    /// The URL of the response, after redirects.
     pub url: Url,
-    /// What a caller can do about the response if it is a failure.
+    /// The action left to the caller, if the response is a failure.
     pub disposition: Disposition,
 }
 
 impl LookupResponse {
-    /// Describes a response that is not the hub's: a file in its place, or a fixture.
+    /// Creates a response without the hub: a file in its place, or a fixture.
     #[must_use]
     pub const fn new(url: Url, status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
         Self {
@@ -168,10 +168,10 @@ impl LookupResponse {
         }
     }
 
-    /// Returns the first `most` bytes of the body. It may block to read them from a file.
+    /// Returns the first `most` bytes of the body. The call may block to read them from a file.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns an [`io::Error`] if the file cannot be read.
     pub fn read(&self, most: u64) -> io::Result<Bytes> {
         if let Some(spooled) = &self.spooled {
             return spooled.read(most);
@@ -180,7 +180,7 @@ impl LookupResponse {
         Ok(self.body.slice(..self.body.len().min(most)))
     }
 
-    /// Returns a header as text, where it is text.
+    /// Returns a header, if its value is text.
     #[must_use]
     pub fn header(&self, name: &HeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())

@@ -1,4 +1,4 @@
-//! Responses that serve every look-up of a run.
+//! Responses that all look-ups of a run share.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,13 +9,14 @@ use url::Url;
 
 use crate::message::LookupResponse;
 
-/// Responses by URL, each requested once. A request that brought no response is sent again by the
-/// next look-up.
+/// The [`LookupResponse`]s by URL, each requested once. After a request without a response, the
+/// next look-up sends the request again.
 #[derive(Debug, Default)]
 pub struct SharedResponses(Mutex<HashMap<Url, Arc<OnceCell<LookupResponse>>>>);
 
 impl SharedResponses {
-    /// Returns the response of a URL; the first caller sends the request, the others wait for it.
+    /// Returns the response of a URL. The first caller sends the request, and the others wait for
+    /// it.
     ///
     /// # Errors
     /// The request brought no response.

@@ -1,28 +1,29 @@
-//! What is known about a source before a look-up: its name, its services, its credentials.
+//! The description of a source that is known before a look-up: its name, its services, its
+//! credentials.
 
 use http::{HeaderName, HeaderValue};
 
-/// Describes a source. Configuration keys, help and tables of sources follow from this.
+/// The description of a source. Configuration keys, help and tables of sources are derived from it.
 #[derive(Debug)]
 pub struct SourceSpec {
-    /// Its name in configuration, on the command line and in records.
+    /// The name in configuration, on the command line and in records.
     pub name: &'static str,
-    /// Its name in sentences.
+    /// The name in sentences.
     pub title: &'static str,
-    /// Other spellings that users may write.
+    /// Further spellings that users may write.
     pub aliases: &'static [&'static str],
-    /// Its services; look-ups begin at the first. Empty for sources without requests.
+    /// The services; look-ups begin at the first. Empty for sources without requests.
     pub endpoints: &'static [&'static SourceEndpoint],
-    /// What it sends to identify its user, beside `identity.mailto`.
+    /// The credentials that identify the user, in addition to `identity.mailto`.
     pub credentials: &'static [&'static SourceCredential],
-    /// The rate of its service, where it has one of its own.
+    /// The rate of the service, if it has a separate rate.
     pub rate: Option<&'static str>,
-    /// What it is or has, for people.
+    /// The description of the source, for people.
     pub about: &'static str,
 }
 
 impl SourceSpec {
-    /// Names a source that has neither services nor credentials.
+    /// Creates a [`SourceSpec`] without services and credentials.
     #[must_use]
     pub const fn new(name: &'static str, title: &'static str) -> Self {
         Self {
@@ -40,31 +41,31 @@ impl SourceSpec {
 /// A service of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceEndpoint {
-    /// Its key in the configuration.
+    /// The key of the service in the configuration.
     pub key: &'static str,
-    /// Its public address.
+    /// The public address of the service.
     pub address: &'static str,
-    /// What it is.
+    /// The description of the service.
     pub about: &'static str,
 }
 
-/// What identifies the user to a service.
+/// A credential that identifies the user to a service.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SourceCredential {
-    /// Its key in the configuration.
+    /// The key of the credential in the configuration.
     pub key: &'static str,
-    /// The environment variable that replaces it.
+    /// The environment variable that replaces the key.
     pub variable: &'static str,
-    /// What it is, and where users get it.
+    /// The description of the credential, and the place where users get it.
     pub about: &'static str,
-    /// What applies where it is not configured.
+    /// The effect of a missing credential.
     pub default: &'static str,
-    /// How it reaches the service.
+    /// The carrier that brings the credential to the service.
     pub sent: CredentialCarrier,
 }
 
 impl SourceCredential {
-    /// Returns the header that carries it, if it is sent in a header.
+    /// Returns the [`SecretHeader`] of the credential, if it is sent in a header.
     #[must_use]
     pub const fn header(&self) -> Option<&SecretHeader> {
         match &self.sent {
@@ -74,31 +75,31 @@ impl SourceCredential {
     }
 }
 
-/// How a credential reaches its service.
+/// The part of a request that carries a credential.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CredentialCarrier {
-    /// As an e-mail address in the query.
+    /// The query, as an e-mail address.
     EmailAddress,
-    /// In a header.
+    /// A header.
     Header(SecretHeader),
 }
 
-/// A header with a credential in it, and the only hosts that get it.
+/// A header with a credential, and its only recipients.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SecretHeader {
     /// The name of the header, in lower case.
     pub name: &'static str,
-    /// What stands before the credential.
+    /// The text before the credential.
     pub before: &'static str,
-    /// Which requests carry it.
+    /// The requests that carry the credential.
     pub to: CredentialRecipient,
-    /// A credential without which this one is not sent.
+    /// Another credential without which this credential is not sent.
     pub beside: Option<&'static SourceCredential>,
 }
 
 impl SecretHeader {
-    /// Returns the header with a credential in it, which no log shows; `None` if no header can carry
-    /// the credential.
+    /// Returns the header with a credential, marked so that no log shows it. Returns `None` if a
+    /// header cannot contain the credential.
     #[must_use]
     pub fn carrying(&self, credential: &str) -> Option<(HeaderName, HeaderValue)> {
         let mut value = HeaderValue::from_str(&format!("{}{credential}", self.before)).ok()?;
@@ -107,11 +108,11 @@ impl SecretHeader {
     }
 }
 
-/// Which requests carry a credential.
+/// The requests that carry a credential.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CredentialRecipient {
-    /// Those to these services, wherever they are configured to be.
+    /// Requests to these services, at their configured addresses.
     Endpoints(&'static [&'static SourceEndpoint]),
-    /// Those by https to this host, which answers nothing without the credential.
+    /// Requests by https to this host, which refuses every request without the credential.
     Host(&'static str),
 }

@@ -1,4 +1,4 @@
-//! What a look-up needs next.
+//! The steps of a look-up.
 
 use std::fmt;
 use std::io;
@@ -9,23 +9,23 @@ use parking_lot::Mutex;
 
 use crate::message::{LookupRequest, LookupResponse};
 
-/// What a look-up needs next. `T` is its result, `F` a request that brought no response.
+/// The next step of a look-up. `T` is its result, `F` a request without a response.
 ///
-/// A step is a value: whoever has the response to its request gets the next step from
-/// [`PendingRequest::next`], a driver as well as a table of responses in a test.
+/// A step is a value: [`PendingRequest::next`] returns the next step for a response. A driver uses
+/// it, and so does a table of responses in a test.
 #[derive(Debug)]
 #[must_use = "a step does nothing until its request is sent"]
 pub enum LookupStep<'a, T, F> {
-    /// The look-up is over.
+    /// The look-up is finished.
     Done(T),
-    /// A request has to be sent.
+    /// A request must be sent.
     Request(Box<PendingRequest<'a, T, F>>),
-    /// A large response has to be parsed.
+    /// A large response must be parsed.
     Parse(Box<PendingParse<'a, T, F>>),
 }
 
-/// A batch of look-ups: once the requests about the whole batch are sent, one step for each of its
-/// subjects, in their order. These steps are independent of each other.
+/// A batch of look-ups. After the requests about the whole batch, the result is a [`LookupStep`]
+/// for each subject, in order. These steps are independent of each other.
 pub type BatchStep<'a, T, F> = LookupStep<'a, Vec<LookupStep<'a, T, F>>, F>;
 
 type ResponseReader<'a, T, F> =
@@ -35,21 +35,21 @@ type ParseJob = Box<dyn FnOnce() + Send>;
 
 type NextStep<'a, T, F> = Box<dyn FnOnce() -> LookupStep<'a, T, F> + Send + 'a>;
 
-/// A request, and the reader of its response.
+/// A [`LookupRequest`], and the reader of its response.
 pub struct PendingRequest<'a, T, F> {
     /// The request.
     pub request: LookupRequest,
     read: ResponseReader<'a, T, F>,
 }
 
-/// A response whose parsing keeps a processor busy, and the function that uses what was parsed.
+/// A response whose parsing keeps a processor busy, and the function that uses the parsed value.
 pub struct PendingParse<'a, T, F> {
     parse: ParseJob,
     next: NextStep<'a, T, F>,
 }
 
 impl<'a, T: 'a, F: 'a> LookupStep<'a, T, F> {
-    /// Sends a request, and reads its response.
+    /// Creates the step that sends a [`LookupRequest`] and reads its response.
     pub fn request(
         request: LookupRequest,
         read: impl FnOnce(Result<LookupResponse, F>) -> Self + Send + 'a,
@@ -60,8 +60,8 @@ impl<'a, T: 'a, F: 'a> LookupStep<'a, T, F> {
         }))
     }
 
-    /// Parses up to `most` bytes of a response apart from other work, and goes on with what `parse`
-    /// returned; with `None` if that panicked.
+    /// Creates the step that parses up to `most` bytes of a response beside other work. `next` gets
+    /// the result of `parse`, or `None` if `parse` panicked.
     pub fn parse<P: Send + 'static>(
         response: LookupResponse,
         most: u64,
@@ -82,7 +82,7 @@ impl<'a, T: 'a, F: 'a> LookupStep<'a, T, F> {
         }))
     }
 
-    /// Continues with the result.
+    /// Appends a step that uses the result.
     pub fn then<U: 'a>(
         self,
         next: impl FnOnce(T) -> LookupStep<'a, U, F> + Send + 'a,
@@ -105,7 +105,7 @@ impl<'a, T: 'a, F: 'a> LookupStep<'a, T, F> {
 }
 
 impl<'a, T, F> PendingRequest<'a, T, F> {
-    /// Reads what came of the request, and returns what the look-up needs next.
+    /// Reads the response, or the failure, and returns the next step.
     pub fn next(self, result: Result<LookupResponse, F>) -> LookupStep<'a, T, F> {
         (self.read)(result)
     }
@@ -116,8 +116,8 @@ impl<'a, T, F> PendingRequest<'a, T, F> {
 }
 
 impl<'a, T, F> PendingParse<'a, T, F> {
-    /// Parses the response on this thread, and returns what the look-up needs next. It may block to
-    /// read the response from a file.
+    /// Parses the response on this thread, and returns the next step. The call may block to read
+    /// the response from a file.
     pub fn next(self) -> LookupStep<'a, T, F> {
         (self.parse)();
         (self.next)()

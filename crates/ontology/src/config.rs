@@ -1,4 +1,6 @@
-//! The `ontology` section: where ontologies are kept, which sources are asked, what is accepted.
+//! The `ontology` section of the configuration.
+//!
+//! The section says where ontologies are kept, which sources are queried, and what is accepted.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +24,7 @@ use crate::url_check::{HostPattern, UrlGate};
 use crate::wanted_ontology::TargetFormat;
 
 section! {
-    /// What the user says about one source.
+    /// User settings of one source.
     SourceEntry {
         /// Its address, for mirrors, tests and portals that are not built in
         url: BaseUrl => "its public address",
@@ -32,11 +34,11 @@ section! {
 }
 
 section! {
-    /// Where ontologies are kept, which sources are asked, and what is accepted.
+    /// User settings of the library, the sources, and what is accepted.
     OntologySettings {
         /// The directory of the library
         library: String = "ontologies",
-        /// Sources to ask, in this order, as a list or joined by commas
+        /// Sources to query, in this order, as a list or joined by commas
         prefer_source: NameList = "obo,ols,bioportal,lov",
         /// Licences that are accepted, as SPDX names, addresses or labels; `*` accepts every one
         accept_licenses: NameList = "CC-BY-4.0,CC0-1.0,OGL-UK-3.0",
@@ -44,7 +46,7 @@ section! {
         target_formats: NameList => "what the source has",
         /// Hosts that files may come from (`a.org`, `*.a.org`, `a.org:8443`); empty for every host
         allowed_hosts: NameList => "every host",
-        /// Hosts that may be asked without https
+        /// Hosts that may be requested without https
         plain_http_hosts: NameList => "none",
         /// A snapshot of the OBO Foundry registry (`ontologies.jsonld`), used without a network
         obo_registry: String => "the service",
@@ -53,7 +55,7 @@ section! {
     }
 }
 
-/// Entries by the name of a source.
+/// Naming rule of the `sources` mapping: entries by the name of a source.
 #[derive(Clone, Debug, Default)]
 pub struct BySource;
 
@@ -72,26 +74,26 @@ impl Naming for BySource {
     }
 }
 
-/// The section, resolved.
+/// The resolved `ontology` section, from [`OntologySettings`].
 #[derive(Clone, Debug)]
 pub struct OntologyConfig {
     /// The directory of the library.
     pub library: PathBuf,
-    /// Sources to ask, in this order.
+    /// Sources to query, in this order.
     pub prefer_source: Vec<String>,
     /// The licences that are accepted.
     pub accept_licenses: Vec<String>,
-    /// The formats wanted, the best first.
+    /// The wanted formats, the best first.
     pub formats: Vec<TargetFormat>,
-    /// Which URLs may be fetched.
+    /// The [`UrlGate`] that decides which URLs may be fetched.
     pub gate: Arc<UrlGate>,
-    /// Where services are, and the keys for them.
+    /// Addresses of the services, and the keys for them.
     pub sources: Arc<SourceSettings>,
-    /// Rates by service.
+    /// The [`RateLimits`] by service.
     pub limits: RateLimits,
 }
 
-/// Returns the variables that the section is read from, each with the path of its key.
+/// Returns the environment variables of the section, each with the path of its key.
 pub fn variables() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
     let credentials = source::all().into_iter().filter_map(|source| {
         let spec = source.spec();
@@ -101,10 +103,10 @@ pub fn variables() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
     credentials.chain([("ONTOFETCH_LIBRARY", vec!["library"])])
 }
 
-/// What variables of `ontofetch` begin with.
+/// Common prefix of the variables of `ontofetch`.
 const PREFIX: &str = "ONTOFETCH_";
 
-/// Reports variables that look like some of the section and are not.
+/// Reports variables that look like variables of the section but are not.
 #[must_use]
 pub fn unknown_variables(variables: &[(String, String)]) -> Vec<ConfigProblem> {
     let of_section = self::variables().map(|(known, _)| known);
@@ -120,7 +122,7 @@ pub fn unknown_variables(variables: &[(String, String)]) -> Vec<ConfigProblem> {
     problems
 }
 
-/// Reads what the environment says about the section. Empty variables count as unset.
+/// Reads the section from environment variables. Empty variables count as unset.
 pub fn environment(
     variables: &[(String, String)],
     problems: &mut Vec<ConfigProblem>,
@@ -144,10 +146,10 @@ pub fn environment(
 }
 
 impl OntologySettings {
-    /// Turns what is written into what holds.
+    /// Resolves the written settings into an [`OntologyConfig`].
     ///
     /// # Errors
-    /// Every value that cannot be used as it is written.
+    /// Lists every value that cannot be used as written.
     pub fn resolve(&self) -> Result<OntologyConfig, Vec<ConfigProblem>> {
         let mut problems = Vec::new();
         self.check_sources(&mut problems);
@@ -293,14 +295,14 @@ fn each<T>(
 }
 
 impl OntologyConfig {
-    /// Returns the gate for licences.
+    /// Returns the [`LicenceGate`] of the accepted licences.
     #[must_use]
     pub fn licences(&self) -> LicenceGate {
         LicenceGate::new(&self.accept_licenses)
     }
 
-    /// Returns the windows of each service that has a rate: what the user set, what the source
-    /// ships with, or the default.
+    /// Returns the [`Window`]s of each service with a rate: from the user, from the source, or the
+    /// default.
     #[must_use]
     pub fn service_windows(&self) -> BTreeMap<String, Vec<Window>> {
         let mut windows = BTreeMap::new();
@@ -323,8 +325,8 @@ impl OntologyConfig {
         windows
     }
 
-    /// Puts the rates of services, and the default of hosts that have no entry of their own, into
-    /// the configuration of a hub. Rates that the user wrote for all hosts stay.
+    /// Writes the rates of services, and the default of hosts without an entry, into the [`Config`]
+    /// of a hub. Rates that the user wrote for all hosts stay.
     pub fn apply_to(&self, config: &mut Config) {
         for (service, windows) in self.service_windows() {
             config
@@ -338,7 +340,7 @@ impl OntologyConfig {
                     pacing: None,
                 });
         }
-        // No default means no rate: that of scholarly works is not meant for these hosts either.
+        // No default means no rate: the default for scholarly works does not fit these hosts.
         let default = self.limits.default.clone().unwrap_or_default();
         for role in &mut config.limits.defaults {
             if matches!(

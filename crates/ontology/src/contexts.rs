@@ -1,5 +1,6 @@
-//! Remote JSON-LD contexts, loaded through the hub: within the limits of their hosts, and only from
-//! addresses that the gate allows.
+//! Remote JSON-LD contexts, loaded through the hub.
+//!
+//! The limits of their hosts apply, and only addresses that the [`UrlGate`] allows are loaded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -14,20 +15,21 @@ use url::Url;
 use crate::format::ContextLoader;
 use crate::url_check::UrlGate;
 
-/// The largest context.
+/// Maximum size of one context, in bytes.
 const MAX_CONTEXT: u64 = 4 << 20;
-/// The most contexts that one run loads: an ontology names a few, and each is a request that the
-/// author of a file causes.
+/// Maximum number of contexts that one run loads. An ontology names a few, and the author of a file
+/// could otherwise cause any number of requests.
 const MAX_CONTEXTS: usize = 64;
-/// The most that all contexts of a run may take: they stay in memory.
+/// Maximum size of all contexts of a run, in bytes: they stay in memory.
 const MAX_TOTAL: u64 = 32 << 20;
-/// The longest that a context is waited for.
+/// Maximum wait for a context.
 const CONTEXT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A context, or why there is none, once it was asked for.
+/// A loaded context, or the reason why the load failed; empty before the first load.
 type LoadedContext = OnceLock<Result<Vec<u8>, String>>;
 
-/// Loads contexts through a hub, each once, and no more than a run may have.
+/// Loads remote contexts through a [`Hub`], each once, within the limits of a run. See
+/// [`ContextLoader`].
 pub struct HubContexts {
     hub: Hub,
     gate: Arc<UrlGate>,
@@ -35,7 +37,7 @@ pub struct HubContexts {
     contexts: Mutex<ContextStore>,
 }
 
-/// The contexts of a run, within bounds.
+/// The contexts of a run, within [`MAX_CONTEXTS`] and [`MAX_TOTAL`].
 #[derive(Default)]
 struct ContextStore {
     loaded: HashMap<String, Arc<LoadedContext>>,
@@ -43,7 +45,7 @@ struct ContextStore {
 }
 
 impl ContextStore {
-    /// Returns the place of a context, or says that there is none left.
+    /// Returns the entry of a context, or an error if [`MAX_CONTEXTS`] is reached.
     fn place(&mut self, url: &str) -> Result<Arc<LoadedContext>, String> {
         if let Some(known) = self.loaded.get(url) {
             return Ok(Arc::clone(known));
@@ -54,7 +56,7 @@ impl ContextStore {
         Ok(Arc::clone(self.loaded.entry(url.to_owned()).or_default()))
     }
 
-    /// Counts the bytes of a context that came.
+    /// Counts the bytes of a received context, or returns an error if [`MAX_TOTAL`] is exceeded.
     fn count(&mut self, bytes: usize) -> Result<(), String> {
         let total = self.bytes.saturating_add(bytes as u64);
         if total > MAX_TOTAL {
@@ -67,7 +69,7 @@ impl ContextStore {
 }
 
 impl HubContexts {
-    /// Makes a loader that is called on threads beside this runtime.
+    /// Creates a loader. Its callers run on threads outside of `runtime`, and block there.
     #[must_use]
     pub fn new(hub: Hub, gate: Arc<UrlGate>, runtime: tokio::runtime::Handle) -> Self {
         Self {
@@ -111,7 +113,7 @@ impl HubContexts {
 impl ContextLoader for HubContexts {
     fn load(&self, url: &str) -> Result<Vec<u8>, String> {
         let loaded = self.contexts.lock().place(url)?;
-        // Other threads that want the same context wait here for the one that asks.
+        // Other threads that want the same context wait here for the one that loads it.
         loaded
             .get_or_init(|| self.runtime.block_on(self.fetch(url)))
             .clone()

@@ -1,4 +1,4 @@
-//! What changed between two versions of an ontology, term by term, whatever formats they have.
+//! The differences between two versions of an ontology, term by term, across formats.
 //!
 //! Both files are read into a [`TermTable`], a fraction of their size: label, definition, parents
 //! and state of each term. Blank nodes (restrictions, anonymous classes) are left out.
@@ -11,19 +11,19 @@ pub use table::{DEFAULT_TABLE_BYTES, TableError, TermTable};
 
 use table::Term;
 
-/// A term and its label.
+/// A term and its label, for lists in an [`OntologyDiff`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NamedTerm {
-    /// Its IRI.
+    /// The IRI of the term.
     pub iri: String,
-    /// Its label, if it has one.
+    /// The label of the term, if there is one.
     pub label: Option<String>,
 }
 
-/// A property of a term that has other values now.
+/// A property of a term whose values differ between the versions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TermChange {
-    /// The term's IRI.
+    /// The IRI of the term.
     pub iri: String,
     /// Its label in the newer version, or else in the older one.
     pub label: Option<String>,
@@ -33,7 +33,7 @@ pub struct TermChange {
     pub added: Vec<String>,
 }
 
-/// The differences of two ontologies. Every list is sorted by IRI.
+/// The differences between two ontologies. Every list is sorted by IRI.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OntologyDiff {
     /// Terms of the newer version only.
@@ -44,18 +44,18 @@ pub struct OntologyDiff {
     pub obsoleted: Vec<NamedTerm>,
     /// Terms that are no longer obsolete.
     pub restored: Vec<NamedTerm>,
-    /// Labels that changed.
+    /// Terms whose labels changed.
     pub labels: Vec<TermChange>,
-    /// Definitions that changed.
+    /// Terms whose definitions changed.
     pub definitions: Vec<TermChange>,
-    /// Parents that changed.
+    /// Terms whose parents changed.
     pub parents: Vec<TermChange>,
-    /// Terms of both versions without a difference.
+    /// Number of terms of both versions without a difference.
     pub unchanged: u64,
 }
 
 impl OntologyDiff {
-    /// Whether there is no difference.
+    /// Returns true if the versions do not differ.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.added.is_empty()
@@ -68,7 +68,7 @@ impl OntologyDiff {
     }
 }
 
-/// Compares an older with a newer version.
+/// Compares the [`TermTable`]s of an older and a newer version.
 #[must_use]
 pub fn diff(older: &TermTable, newer: &TermTable) -> OntologyDiff {
     let mut diff = OntologyDiff::default();

@@ -1,5 +1,7 @@
-//! Reads a downloaded file with the parsers of [`format`](crate::format): what it is, whether it is
-//! whole, and what it says about itself.
+//! Reads a downloaded file with the parsers of [`format`](crate::format).
+//!
+//! The examiner names the format, checks that the file is complete, and collects what the file says
+//! about itself.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -18,20 +20,20 @@ use crate::format::{
 use crate::memory_budget::{MemoryBudget, MemoryShare, estimate};
 use crate::pull::examine::{ExaminedFile, FileExaminer, FileFinding, FileOrigin};
 
-/// Reads files with the parsers of this crate.
+/// The [`FileExaminer`] that uses the parsers of this crate.
 #[derive(Clone, Default)]
 pub struct FormatExaminer {
-    /// What reading a file may cost.
+    /// Limits on the input and memory of one file.
     pub limits: FormatLimits,
-    /// What may come out of packed files.
+    /// Limits on the output of packed files.
     pub unpack: UnpackLimits,
-    /// Where remote JSON-LD contexts come from; without it they are reported as not loaded.
+    /// Loader of remote JSON-LD contexts. Without a loader, contexts are reported as not loaded.
     pub contexts: Option<Arc<dyn ContextLoader>>,
-    /// What all files that are read at the same time may take.
+    /// Common memory limit of all files that are read at the same time.
     pub(crate) memory: MemoryBudget,
 }
 
-/// A file that may be compressed.
+/// A file that may be compressed, opened by [`FormatExaminer`].
 enum OpenedFile {
     Plain(BufReader<File>),
     Gzip(Box<dyn Read + Send>),
@@ -46,30 +48,30 @@ impl Read for OpenedFile {
     }
 }
 
-/// What a file was found to be.
+/// The kind of a file, recognised by its bytes.
 #[derive(Clone, Debug)]
 pub enum RecognisedFile {
-    /// An ontology, perhaps compressed.
+    /// An [`OntologyFormat`], perhaps in a [`Packing`].
     Ontology(OntologyFormat, Option<Packing>),
     /// An archive of files.
     Archive,
-    /// Something else.
+    /// Neither an ontology nor an archive.
     Refused(ContentRefusal),
-    /// Packed in a way that cannot be read.
+    /// Packed, but the packing is corrupt; the text says why.
     Damaged(String),
 }
 
-/// What an archive holds, and the files that were unpacked.
+/// The content of an archive, with the files that were unpacked.
 #[derive(Debug)]
 pub enum Archive {
-    /// An ontology: where it is now, and what it is.
+    /// An ontology: the unpacked files, its path, its format and its packing.
     Ontology(Vec<ExtractedFile>, PathBuf, OntologyFormat, Option<Packing>),
-    /// A taxonomy package, or nothing that can be read.
+    /// A taxonomy package, or an archive without readable content, with its [`FileFinding`].
     Judged(Vec<ExtractedFile>, FileFinding),
 }
 
 impl FormatExaminer {
-    /// Makes an examiner that loads remote JSON-LD contexts.
+    /// Creates an examiner that loads remote JSON-LD contexts.
     #[must_use]
     pub fn with_contexts(contexts: Arc<dyn ContextLoader>) -> Self {
         Self {
@@ -78,11 +80,11 @@ impl FormatExaminer {
         }
     }
 
-    /// Finds out what a file is by its bytes. A media type decides only between formats that the
-    /// bytes leave open, and so does the name of the file.
+    /// Recognises a file by its bytes. The media type and the file name decide only between formats
+    /// that the bytes leave open.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The [`io::Error`] if the file cannot be read.
     pub fn recognise(&self, file: &Path, media_type: Option<&str>) -> io::Result<RecognisedFile> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let name = name.strip_suffix(".gz").unwrap_or(&name);
@@ -120,7 +122,7 @@ impl FormatExaminer {
         })
     }
 
-    /// Waits until there is memory to read a file.
+    /// Waits for the [`MemoryShare`] that the file needs.
     fn share(
         &self,
         file: &Path,
@@ -140,10 +142,10 @@ impl FormatExaminer {
         }
     }
 
-    /// Reads a whole file, and returns what it says; a text where its packing is damaged.
+    /// Reads a whole file into a [`ValidationReport`], or returns a text if its packing is damaged.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The [`io::Error`] if the file cannot be read.
     pub fn report(
         &self,
         file: &Path,
@@ -155,7 +157,7 @@ impl FormatExaminer {
         let opened = self.open(file, packing)?;
         match validate(opened, format, &self.options(base)) {
             Ok(report) => Ok(Ok(report)),
-            // What gunzip refuses is a fault of the file.
+            // A gunzip error is a fault of the file, not of the disk.
             Err(error) if packing.is_some() && is_damage(&error) => Ok(Err(error.to_string())),
             Err(error) => Err(error),
         }
@@ -210,7 +212,7 @@ impl FormatExaminer {
                 "this is not valid {format}: {first}{more}"
             )));
         }
-        // A registry that answers with an empty document must not become the latest version.
+        // An empty document from a registry must not become the latest version.
         if holds_nothing(&report) {
             return Ok(FileFinding::NotAnOntology(format!(
                 "this is {format} without content: it holds no statements"
@@ -234,8 +236,8 @@ impl FormatExaminer {
         Ok(FileFinding::Ontology(Box::new(examined)))
     }
 
-    /// Judges a large JSON-LD file whose keys are in another order than streaming demands: it is
-    /// not validated if it is whole as JSON.
+    /// Judges a large JSON-LD file whose keys are not in the order that streaming needs. A file
+    /// that is complete JSON counts as not validated instead of invalid.
     fn as_json(
         &self,
         mut report: ValidationReport,
@@ -277,11 +279,11 @@ impl FormatExaminer {
         }
     }
 
-    /// Unpacks an archive into `target`, and finds what it holds: a taxonomy package, or the largest
-    /// ontology in it.
+    /// Unpacks an archive into `target`, and finds a taxonomy package or the largest ontology in
+    /// it.
     ///
     /// # Errors
-    /// It cannot be read, or its files cannot be written.
+    /// The [`io::Error`] if the archive cannot be read, or its files cannot be written.
     pub fn open_archive(&self, file: &Path, target: &Path) -> io::Result<Archive> {
         let extracted = match extract_zip(File::open(file)?, target, self.unpack) {
             Ok(extracted) => extracted,
@@ -308,7 +310,7 @@ impl FormatExaminer {
         Ok(Archive::Judged(extracted, finding))
     }
 
-    /// Unpacks an archive beside itself, and reads what it holds.
+    /// Unpacks an archive beside itself, and reads its content.
     fn examine_archive(
         &self,
         file: &Path,
@@ -346,7 +348,7 @@ impl FileExaminer for FormatExaminer {
     }
 }
 
-/// Tells whether a file was read to its end and says nothing: no statements or stanzas, no imports.
+/// Returns true if a file was read to its end and has no statements, stanzas or imports.
 fn holds_nothing(report: &ValidationReport) -> bool {
     let content = match &report.obo {
         Some(obo) => obo.terms + obo.typedefs + obo.instances + obo.other_stanzas,
@@ -355,7 +357,7 @@ fn holds_nothing(report: &ValidationReport) -> bool {
     report.outcome == ValidationOutcome::Valid && content == 0 && report.imports.is_empty()
 }
 
-/// Reads as many bytes as the format is named by.
+/// Reads the first bytes of a file, as many as [`detect()`] uses.
 fn head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(HEAD_BYTES as u64).read_to_end(&mut bytes)?;
@@ -369,8 +371,8 @@ fn is_damage(error: &io::Error) -> bool {
     )
 }
 
-/// Returns the licences that a file states: those of a licence property before statements of rights,
-/// which may name holders only, and known ones first.
+/// Returns the licences that a file declares. Licence properties come before statements of rights,
+/// which may only name the holder; known licences come first.
 fn licences(report: &ValidationReport) -> Vec<String> {
     let mut stated: Vec<_> = report.licences.iter().collect();
     stated.sort_by_key(|stated| {

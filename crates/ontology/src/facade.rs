@@ -1,10 +1,12 @@
-//! One call before each request, for programs that make their own: [`Facade::acquire`].
+//! The facade: limits for programs with requests of their own, by a call before each request.
 //!
-//! A budget belongs to a service on a host (`ols:www.ebi.ac.uk`) and has two windows unless the
-//! settings say otherwise: 8 in a second and 300 in a minute. With a `shared_dir` all processes
-//! share it. The limits, their exact windows and their state are those of the hub; this module
-//! adds keys, settings and events, and no second limiter. A pull does not call it: there the hub
-//! charges the service's budget and the host's in one step.
+//! [`Facade::acquire`] takes a permit from a budget. A budget belongs to a service on a host
+//! (`ols:www.ebi.ac.uk`). Its default windows are 8 in a second and 300 in a minute. With a
+//! `shared_dir` all processes share the budget.
+//!
+//! Limits, windows and state are those of the hub; this module adds keys, settings and events. A
+//! pull does not call the facade: there the hub uses the service's budget and the host's in one
+//! step.
 //!
 //! ```no_run
 //! use docstokg_ontology::facade::{Facade, AcquireMode, RateLimits};
@@ -43,15 +45,15 @@ pub use settings::RateLimits;
 use event::{AcquireOutcome, EventContext, FacadeEventKind};
 use registry::KeyRegistry;
 
-/// The longest cooldown: what is stated beyond a day is taken for a day.
+/// Maximum length of a cooldown: a longer one is shortened to a day.
 const MAX_COOLDOWN: Duration = Duration::from_secs(86_400);
 
-/// What to do while there is no room.
+/// The reaction of [`Facade::acquire`] to a limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquireMode {
-    /// Wait until there is.
+    /// Wait for a permit.
     Block,
-    /// Fail at once.
+    /// Fail without a wait.
     Fail,
 }
 
@@ -66,10 +68,10 @@ impl AcquireMode {
     }
 }
 
-/// Permission to send one request.
+/// Permission to send one request, from [`Facade::acquire`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcquiredPermit {
-    /// How long the caller waited for it.
+    /// The wait of the caller for this permit.
     pub blocked: Duration,
 }
 
@@ -82,24 +84,25 @@ struct FacadeState {
     runtime: Arc<dyn Runtime>,
     run: EventContext,
     observers: Vec<Arc<dyn FacadeObserver>>,
-    /// A child process gets a registry, and with it handles, of its own.
+    /// The keys. A child process gets its own registry, with its own handles.
     registry: PerProcess<KeyRegistry>,
 }
 
 impl Facade {
-    /// Starts to put a facade together.
+    /// Returns a [`FacadeBuilder`] with these limits.
     #[must_use]
     pub fn builder(limits: RateLimits) -> FacadeBuilder {
         FacadeBuilder::new(limits)
     }
 
-    /// Asks to send one request of a weight to a host on behalf of a service. Either name may be
-    /// missing. In [`AcquireMode::Block`] the call returns when the request may be sent; a caller
-    /// that is dropped before gives its place back.
+    /// Acquires a permit for one request of a weight to a host on behalf of a service. Either name
+    /// may be missing. In [`AcquireMode::Block`] the call returns when the request may be sent; a
+    /// caller that is dropped before releases its position.
     ///
     /// # Errors
-    /// In [`AcquireMode::Fail`], that there is no room, or a cooldown; in both, a name that is
-    /// none, a weight that never fits, and a store that cannot be reached.
+    /// In [`AcquireMode::Fail`], [`AcquireError::Exceeded`] for a limit or a cooldown. In both
+    /// modes, another [`AcquireError`] if a name is invalid, a weight never fits, or the store
+    /// cannot be reached.
     pub async fn acquire(
         &self,
         service: Option<&str>,
@@ -140,15 +143,15 @@ impl Facade {
         result.map(|()| AcquiredPermit { blocked })
     }
 
-    /// Holds a key (`service:host`) back for a time, as a `Retry-After` asks. Windows are not
-    /// touched, and other keys of the host go on. A caller that sleeps for that time itself does
-    /// not wait again: the next [`Facade::acquire`] finds the cooldown over.
+    /// Delays a key (`service:host`) for a time, as a `Retry-After` requires. Windows and other
+    /// keys of the host are not affected. A caller that sleeps for that time does not wait twice:
+    /// the next [`Facade::acquire`] finds the cooldown over.
     ///
-    /// Returns the time that the key is held back now: at most a day, and the rest of a cooldown in
-    /// force if that ends later; then nothing changes, and there is no event.
+    /// Returns the time until the cooldown ends, at most a day. If a cooldown in force ends later,
+    /// nothing changes: its remaining time is returned, without an event.
     ///
     /// # Errors
-    /// The key or the time is none, or the store cannot be reached.
+    /// An [`AcquireError`] if the key or the time is invalid, or the store cannot be reached.
     pub async fn cooldown_for(&self, key: &str, seconds: f64) -> Result<Duration, AcquireError> {
         let key = ServiceKey::parse(key)?;
         if !seconds.is_finite() || seconds < 0.0 {
@@ -166,25 +169,24 @@ impl Facade {
         Ok(length)
     }
 
-    /// Returns the settings in force.
+    /// Returns the [`RateLimits`] in force.
     #[must_use]
     pub fn limits(&self) -> &RateLimits {
         &self.0.limits
     }
 
-    /// Returns the keys that are ready: known services from the start, hosts since they were first
-    /// asked for.
+    /// Returns the keys that are ready: known services from the start, hosts since their first use.
     ///
     /// # Errors
-    /// The store could not be opened.
+    /// An [`AcquireError`] if the store could not be opened.
     pub fn keys(&self) -> Result<Vec<ServiceKey>, AcquireError> {
         self.0.registry.get().keys()
     }
 
-    /// Makes a key ready, so that [`Facade::diagnose`] reports it.
+    /// Prepares a key, so that [`Facade::diagnose`] reports it.
     ///
     /// # Errors
-    /// One of the names is none, or the store could not be opened.
+    /// An [`AcquireError`] if one of the names is invalid, or the store could not be opened.
     pub fn know(&self, service: &str, host: &str) -> Result<(), AcquireError> {
         self.0.registry.get().entry(Some(service), Some(host))?;
         Ok(())

@@ -1,10 +1,13 @@
-//! Ontology files: which format the bytes have, whether they can be read, and what they say.
+//! Ontology files: their format, their validity and their content.
 //!
-//! [`detect()`] names a format by the first bytes of a file, [`validate()`] reads the whole file and
-//! reports counts, version, licence and faults with their lines, [`normalize()`] writes sorted
-//! N-Triples, and [`unpack`] opens compressed and packed files. All of them take hostile input:
-//! memory is bounded by [`FormatLimits`], and a file that exceeds one of them is refused by name.
-//! Nothing here reaches the network; remote JSON-LD contexts come through a [`ContextLoader`].
+//! - [`detect()`] names a format by the first bytes of a file.
+//! - [`validate()`] reads the whole file and reports counts, version, licence and faults by line.
+//! - [`normalize()`] writes sorted N-Triples.
+//! - [`unpack`] opens compressed and packed files.
+//!
+//! All of them accept hostile input: memory is bounded by [`FormatLimits`], and a file that exceeds
+//! a limit is refused with its name. Files never cause requests from here; remote JSON-LD contexts
+//! come through a [`ContextLoader`].
 
 mod canonical;
 mod detect;

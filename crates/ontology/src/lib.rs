@@ -1,8 +1,8 @@
-//! Ontologies: where they are listed, which formats they have, and how their versions are kept.
+//! Ontologies: their sources, their formats, and the library of their versions.
 //!
 //! [`facade`] is for programs that make their own requests and want the same limits: one call
-//! before each attempt. The pull itself does not use it, because the hub charges the budget of a
-//! service beside that of its host.
+//! before each attempt. The pull itself does not use the facade, because the hub uses the budget of
+//! a service together with that of its host.
 
 pub mod config;
 pub mod contexts;

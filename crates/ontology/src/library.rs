@@ -1,4 +1,4 @@
-//! The library: every version of every ontology, and which is the latest.
+//! The library: every version of every ontology, and a link to the latest.
 //!
 //! ```text
 //! ROOT/hp/2026-06-20/original/hp.owl      as it was downloaded
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A version is put together beside the others and gets its name by one rename; `latest` is
-//! switched by another. A process that is killed in between leaves `latest` as it was, and a
-//! directory that the next pull removes.
+//! switched by another. A process that is killed in between leaves `latest` unchanged. The next
+//! pull removes the directory of the incomplete version.
 
 mod manifest;
 mod name;
@@ -34,38 +34,38 @@ use docstokg_config::read_limited::read_text;
 
 use crate::wanted_ontology::OntologyId;
 
-/// What directories that are not complete begin with.
+/// Prefix of the names of directories that are not complete.
 const UNFINISHED: &str = ".new-";
-/// The name of the link to the latest version.
+/// Name of the link to the latest version.
 const LATEST: &str = "latest";
-/// The name of a version's record.
+/// Name of the file with a version's [`Manifest`].
 const MANIFEST: &str = "manifest.json";
 
-/// The largest record that is read: packages list each of their files.
+/// Maximum size of a record that is read, in bytes: packages list each of their files.
 const MAX_MANIFEST: u64 = 64 << 20;
 
-/// Why the library cannot be used.
+/// The reason why the [`Library`] cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
     /// A file or directory cannot be read or written.
     #[error("{path} cannot be {what}")]
     Io {
-        /// The path.
+        /// The path of the file or directory.
         path: String,
-        /// `read`, `written`, `removed`.
+        /// The failed operation: `read`, `written` or `removed`.
         what: &'static str,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A record is not one.
+    /// The file of a record is not a record.
     #[error("{path} is not the record of a version: {why}; pull the ontology again")]
     Manifest {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// What is wrong.
+        /// The fault of the text.
         why: String,
     },
-    /// It is not in the library.
+    /// The version is not in the library.
     #[error("{0}")]
     Missing(String),
 }
@@ -75,33 +75,33 @@ fn failed(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> LibraryE
     move |source| LibraryError::Io { path, what, source }
 }
 
-/// The library.
+/// A directory with all versions of all ontologies.
 #[derive(Clone, Debug)]
 pub struct Library {
     root: PathBuf,
 }
 
-/// A version that is complete.
+/// A version that is complete, in a [`Library`].
 #[derive(Clone, Debug)]
 pub struct StoredVersion {
     /// The name of its directory.
     pub name: String,
-    /// Where it is.
+    /// The path of its directory.
     pub path: PathBuf,
-    /// Its record.
+    /// The [`Manifest`] of the version.
     pub manifest: Manifest,
-    /// Whether it is the latest.
+    /// True if `latest` leads to this version.
     pub is_latest: bool,
 }
 
 impl StoredVersion {
-    /// Returns the file as it was downloaded.
+    /// Returns the path of the file as it was downloaded.
     #[must_use]
     pub fn original(&self) -> PathBuf {
         self.path.join("original").join(&self.manifest.filename)
     }
 
-    /// Lists the files of the version that are missing or not as they were stored.
+    /// Lists the files of the version that are missing or changed.
     #[must_use]
     pub fn damaged_files(&self) -> Vec<String> {
         let is_damaged = |artifact: &&Artifact| {
@@ -113,23 +113,23 @@ impl StoredVersion {
     }
 }
 
-/// A version whose record cannot be read.
+/// A version whose record cannot be read, from [`Library::damaged`].
 #[derive(Clone, Debug)]
 pub struct DamagedVersion {
     /// The name of its directory.
     pub name: String,
-    /// What is wrong with its record.
+    /// The fault of its record.
     pub why: String,
 }
 
 impl Library {
-    /// Names a library; its directory need not be there yet.
+    /// Creates a library at a path; the directory need not exist yet.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// Returns its directory.
+    /// Returns the directory of the library.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
@@ -142,7 +142,7 @@ impl Library {
     /// Lists the ontologies that have a version.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// [`LibraryError`] if the directory cannot be read.
     pub fn ids(&self) -> Result<Vec<OntologyId>, LibraryError> {
         let mut ids = Vec::new();
         for name in names(&self.root)? {
@@ -167,11 +167,11 @@ impl Library {
         Ok(names(&directory)?.into_iter().filter(is_version).collect())
     }
 
-    /// Lists the versions of an ontology, the one that came last first. Those whose records cannot
-    /// be read are left out: [`Library::damaged`] names them.
+    /// Lists the versions of an ontology, the last download first. Versions with unreadable records
+    /// are left out: [`Library::damaged`] lists them.
     ///
     /// # Errors
-    /// A directory cannot be read.
+    /// [`LibraryError`] if a directory cannot be read.
     pub fn versions(&self, id: &OntologyId) -> Result<Vec<StoredVersion>, LibraryError> {
         Ok(self.read_versions(id)?.0)
     }
@@ -179,7 +179,7 @@ impl Library {
     /// Lists the versions of an ontology whose records cannot be read.
     ///
     /// # Errors
-    /// A directory cannot be read.
+    /// [`LibraryError`] if a directory cannot be read.
     pub fn damaged(&self, id: &OntologyId) -> Result<Vec<DamagedVersion>, LibraryError> {
         Ok(self.read_versions(id)?.1)
     }
@@ -217,7 +217,7 @@ impl Library {
     /// Returns the latest version of an ontology.
     ///
     /// # Errors
-    /// Its record cannot be read.
+    /// [`LibraryError`] if its record cannot be read.
     pub fn latest(&self, id: &OntologyId) -> Result<Option<StoredVersion>, LibraryError> {
         let Some(name) = self.latest_name(id) else {
             return Ok(None);
@@ -237,14 +237,16 @@ impl Library {
     fn latest_name(&self, id: &OntologyId) -> Option<String> {
         let target = fs::read_link(self.directory(id).join(LATEST)).ok()?;
         let name = target.to_str()?.to_owned();
-        // A link that leads elsewhere is none of ours.
+        // A link that leads elsewhere was not made by this program.
         (!name.contains('/')).then_some(name)
     }
 
-    /// Finds a version: by the name of its directory, by the version as stated, or the latest.
+    /// Finds a version by the name of its directory or by its declared version, or finds the
+    /// latest.
     ///
     /// # Errors
-    /// There is none; the message says which there are.
+    /// [`LibraryError::Missing`] if there is no such version; the message lists the stored
+    /// versions.
     pub fn find(
         &self,
         id: &OntologyId,
@@ -279,10 +281,10 @@ impl Library {
         )))
     }
 
-    /// Begins to put a version together.
+    /// Begins a new version.
     ///
     /// # Errors
-    /// Its directory cannot be made.
+    /// [`LibraryError`] if its directory cannot be created.
     pub fn stage(&self, id: &OntologyId) -> Result<StagedVersion, LibraryError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let directory = self.directory(id);
@@ -291,18 +293,18 @@ impl Library {
         loop {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
             let name = format!("{UNFINISHED}{}-{number}", std::process::id());
-            // A name that is taken, by a link perhaps, is not written to.
+            // A name that is taken, perhaps by a link, is not written to.
             if let Some(staged) = StagedVersion::make(directory.join(name), id)? {
                 return Ok(staged);
             }
         }
     }
 
-    /// Removes what killed processes left: names of this program's own pattern, and nothing behind
-    /// a link. Only while no other process pulls into the library.
+    /// Removes the files of killed processes: only names of this program's own pattern, and no
+    /// target of a link. Call only while no other process pulls into the library.
     ///
     /// # Errors
-    /// A directory cannot be read.
+    /// [`LibraryError`] if a directory cannot be read.
     pub fn remove_unfinished(&self) -> Result<(), LibraryError> {
         for id in names(&self.root)? {
             let directory = self.root.join(&id);
@@ -313,18 +315,18 @@ impl Library {
             }
             for name in names(&directory)?.iter().filter(|name| is_unfinished(name)) {
                 let path = directory.join(name);
-                // What cannot be removed is in nobody's way.
+                // A leftover that cannot be removed does no harm.
                 let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
             }
-            // An ontology without any version leaves no directory.
+            // An ontology without any version has no directory.
             let _ = fs::remove_dir(&directory);
         }
         Ok(())
     }
 }
 
-/// Tells whether a name is one that this program gives to what is not complete: `PID-NUMBER`,
-/// `latest-PID`, `damaged-PID` or `prune-PID-VERSION` after the common beginning.
+/// Returns true if this program gives the name to incomplete directories: `PID-NUMBER`,
+/// `latest-PID`, `damaged-PID` or `prune-PID-VERSION` after [`UNFINISHED`].
 fn is_unfinished(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let parts = name
@@ -340,8 +342,8 @@ fn is_unfinished(name: &str) -> bool {
     }
 }
 
-/// Refuses a link in the place of a directory of the library: versions would be written and removed
-/// wherever it leads.
+/// Refuses a link in place of a directory of the library: versions would be written to, or removed
+/// from, the target of the link.
 fn refuse_link(directory: &Path) -> Result<(), LibraryError> {
     if fs::symlink_metadata(directory).is_ok_and(|found| found.is_symlink()) {
         let why = "it is a symbolic link, which is not followed; put a directory in its place";
@@ -350,12 +352,12 @@ fn refuse_link(directory: &Path) -> Result<(), LibraryError> {
     Ok(())
 }
 
-/// Makes renames durable, where the file system can.
+/// Writes renames to the disk, if the file system can do so.
 fn sync_directory(directory: &Path) {
     let _ = File::open(directory).and_then(|directory| directory.sync_all());
 }
 
-/// Lists the names in a directory, sorted; none where it is not there.
+/// Lists the names in a directory, sorted; empty if there is no such directory.
 fn names(directory: &Path) -> Result<Vec<String>, LibraryError> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,

@@ -2,23 +2,23 @@
 
 use docstokg_lookup::licence::SourceLicence;
 
-/// What a licence is accepted or refused by.
+/// The list of accepted licences, which accepts or refuses a [`SourceLicence`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LicenceGate(Vec<String>);
 
-/// What the gate says.
+/// The decision of a [`LicenceGate`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It is on the list.
+    /// The licence is on the list.
     Accepted,
-    /// The source states none: it is recorded as unknown.
+    /// The source declares no licence: the record says that it is unknown.
     NotStated,
-    /// It is not on the list.
+    /// The licence, named here, is not on the list.
     Refused(String),
 }
 
 impl LicenceGate {
-    /// Makes a gate of SPDX names, addresses or labels. An empty list or `*` accepts everything.
+    /// Creates a gate of SPDX names, addresses or labels. An empty list or `*` accepts everything.
     #[must_use]
     pub fn new(accepted: &[String]) -> Self {
         let name = |text: &String| {
@@ -28,7 +28,7 @@ impl LicenceGate {
         Self(accepted.iter().map(name).collect())
     }
 
-    /// Judges what a source states.
+    /// Judges the licence that a source declares.
     #[must_use]
     pub fn judge(&self, licence: Option<&SourceLicence>) -> Judgement {
         let Some(licence) = licence else {

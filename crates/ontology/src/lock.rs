@@ -1,7 +1,7 @@
 //! The lock file: each ontology pinned to an address, a version and a checksum.
 //!
-//! A pull with a lock file asks no source. What comes must have the checksum that is pinned, or it
-//! is not stored.
+//! A pull with a lock file queries no source. A downloaded file must have the pinned checksum;
+//! otherwise it is not stored.
 
 use std::path::Path;
 
@@ -14,89 +14,90 @@ use crate::pull::{PullEnding, PullOutcome};
 use crate::source::OntologyLocation;
 use crate::wanted_ontology::{FileChecksum, OntologyId};
 
-/// The version of this format.
+/// Format version of the lock file.
 const SCHEMA_VERSION: &str = "1.0";
 
-/// The largest file that is read: some ten thousand ontologies.
+/// Maximum size of a lock file that is read, in bytes: some ten thousand ontologies.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// A lock file.
+/// A list of pinned ontologies, each a [`LockEntry`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LockFile {
-    /// The version of this format.
+    /// The [`SCHEMA_VERSION`] of the file.
     pub schema_version: String,
-    /// When it was written.
+    /// The time of writing.
     pub generated_at: String,
-    /// The ontologies, by name.
+    /// The pinned ontologies, by name.
     pub entries: Vec<LockEntry>,
 }
 
-/// One ontology.
+/// A pinned ontology in a [`LockFile`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LockEntry {
-    /// The ontology.
+    /// The name of the ontology in the library.
     pub id: OntologyId,
-    /// The source that named the file; its service is charged.
+    /// The source that named the file; the download uses the budget of its service.
     pub resolver: String,
-    /// Where the file is.
+    /// The address of the file.
     pub url: Url,
-    /// The version.
+    /// The version of the ontology.
     #[serde(default)]
     pub version: Option<String>,
-    /// The licence.
+    /// The licence of the ontology.
     #[serde(default)]
     pub license: Option<String>,
-    /// The media type.
+    /// The media type of the file.
     #[serde(default)]
     pub media_type: Option<String>,
-    /// When it last changed, as the server said.
+    /// The `Last-Modified` of the file, as the server declared it.
     #[serde(default)]
     pub last_modified: Option<String>,
-    /// Its size in bytes.
+    /// The size, in bytes.
     #[serde(default)]
     pub content_length: Option<u64>,
-    /// What names the content at the source.
+    /// The name of the content at the source; the same text means the same file.
     #[serde(default)]
     pub revision: Option<String>,
-    /// The checksum that the file must have; none where it was planned and never fetched.
+    /// The checksum that the file must have; `None` if the file was planned and never fetched.
     #[serde(default)]
     pub checksum: Option<FileChecksum>,
-    /// Whether the source's key has to be sent along.
+    /// True if the request needs the key of the source.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_authorised: bool,
-    /// The user gave the address: it may lead into the private network.
+    /// True if the user gave the address, which may then lead into the private network.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_user_supplied: bool,
-    /// The address held a secret, which is not written here: it cannot be fetched from this file.
+    /// True if the address contains a secret, which is not written. The file cannot be fetched from
+    /// this entry.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_secret_address: bool,
 }
 
-/// Why a lock file cannot be used.
+/// The reason why a [`LockFile`] cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error("the lock file {path} cannot be {what}")]
     Io {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// `read` or `written`.
+        /// The failed operation: `read` or `written`.
         what: &'static str,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// It is no lock file.
+    /// The file is not a lock file.
     #[error("{path} is not a lock file: {why}; write one with ontofetch plan or pull")]
     Format {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// What is wrong.
+        /// The fault of the text.
         why: String,
     },
 }
 
 impl LockFile {
-    /// Pins what a plan or pull gave; what failed is left out.
+    /// Pins the successful results of a plan or pull.
     #[must_use]
     pub fn of(results: &[PullOutcome], now: &str) -> Self {
         let mut entries: Vec<LockEntry> = results.iter().filter_map(LockEntry::of).collect();
@@ -108,10 +109,10 @@ impl LockFile {
         }
     }
 
-    /// Reads a file.
+    /// Reads a lock file.
     ///
     /// # Errors
-    /// It cannot be read, or is no lock file.
+    /// [`LockError`] if the file cannot be read, or is not a lock file.
     pub fn read(path: &Path) -> Result<Self, LockError> {
         let shown = || path.display().to_string();
         let text = read_text(path, MAX_BYTES, "which no lock file is").map_err(|source| {
@@ -140,10 +141,10 @@ impl LockFile {
         Ok(lock)
     }
 
-    /// Writes a file, as a whole or not at all.
+    /// Writes a lock file, as a whole or not at all.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// [`LockError::Io`] if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), LockError> {
         let mut text = escape_controls(serde_json::to_string_pretty(self).unwrap_or_default());
         text.push('\n');
@@ -177,7 +178,7 @@ impl LockEntry {
         })
     }
 
-    /// Returns the place that the entry pins.
+    /// Returns the [`OntologyLocation`] that the entry pins.
     #[must_use]
     pub fn location(&self) -> OntologyLocation {
         OntologyLocation {

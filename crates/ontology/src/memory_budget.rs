@@ -1,7 +1,7 @@
 //! A common bound on the memory of files that are read at the same time.
 //!
-//! What reading one file takes is bounded by [`FormatLimits`](crate::format::FormatLimits). Many
-//! small files are read at once, but a large one takes the whole budget and is read alone.
+//! [`FormatLimits`] bound the memory for one file. Many small files
+//! are read at once, but a large file uses the whole budget and is read alone.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::format::{FormatLimits, OntologyFormat, Packing};
 
-/// What all files that are read at once may take.
+/// Memory of all files that are read at once, in bytes.
 const MEMORY_BUDGET_BYTES: u64 = 128 << 20;
-/// What reading any file takes: buffers, batches and threads.
+/// Memory to read any file, in bytes: buffers, batches and threads.
 const BASE_FILE_BYTES: u64 = 8 << 20;
-/// What a byte of a file takes, in batches, sorted lines and terms.
+/// Memory per byte of a file, for batches, sorted lines and terms.
 const PER_BYTE: u64 = 4;
-/// What a byte of JSON-LD takes whose keys may come in any order.
+/// Memory per byte of JSON-LD with its keys in any order.
 const PER_UNSTREAMED_BYTE: u64 = 70;
-/// How much a compressed file grows; real ones have 4 to 24.
+/// Assumed growth of a compressed file; real files grow by 4 to 24.
 const UNPACK_FACTOR: u64 = 20;
 
-/// The memory that is left. Cheap to clone.
+/// The memory that is available. Cheap to clone; clones share the memory.
 #[derive(Clone)]
 pub(crate) struct MemoryBudget(Arc<RemainingMemory>);
 
@@ -38,14 +38,14 @@ impl Default for MemoryBudget {
     }
 }
 
-/// A part of the budget, given back when it is dropped.
+/// A part of the [`MemoryBudget`], returned when it is dropped.
 pub(crate) struct MemoryShare {
     budget: MemoryBudget,
     bytes: u64,
 }
 
 impl MemoryBudget {
-    /// Waits until a file may be read, on a thread that may block.
+    /// Waits until a file may be read. Call on a thread that may block.
     pub(crate) fn wait_for(&self, bytes: u64) -> MemoryShare {
         let bytes = bytes.min(MEMORY_BUDGET_BYTES);
         let mut left = self.0.bytes.lock();
@@ -67,7 +67,7 @@ impl Drop for MemoryShare {
     }
 }
 
-/// Estimates what reading a file takes.
+/// Estimates the memory to read a file, in bytes.
 pub(crate) fn estimate(
     bytes: u64,
     format: OntologyFormat,
@@ -121,7 +121,7 @@ mod tests {
             drop(held);
             alone.join().unwrap();
         });
-        // All of it is there again.
+        // The wait for the whole budget succeeds only if all shares were returned.
         drop(budget.wait_for(u64::MAX));
     }
 }

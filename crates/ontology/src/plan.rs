@@ -1,43 +1,43 @@
-//! Comparing two plans: what would be fetched now that was not, or not from there, before.
+//! Comparison of two plans: ontologies whose download is new or changed.
 
 use serde::Serialize;
 
 use crate::lock::{LockEntry, LockFile};
 
-/// How a plan differs from an earlier one.
+/// The differences between a plan and an earlier one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PlanDiff {
     /// Ontologies that are new.
     pub added: Vec<String>,
     /// Ontologies that are gone.
     pub removed: Vec<String>,
-    /// Ontologies that changed.
+    /// Ontologies with a [`ChangedField`].
     pub changed: Vec<ChangedOntology>,
 }
 
-/// An ontology that changed.
+/// An ontology that changed between two plans.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangedOntology {
-    /// The ontology.
+    /// The name of the ontology.
     pub id: String,
-    /// What changed.
+    /// The values that changed.
     pub fields: Vec<ChangedField>,
 }
 
-/// One value that changed.
+/// A value that changed, in a [`ChangedOntology`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangedField {
-    /// Its name.
+    /// The name of the field.
     pub field: &'static str,
-    /// Before; none where it was not known.
+    /// The earlier value; `None` if it was not known.
     pub before: Option<String>,
-    /// After.
+    /// The later value; `None` if it is not known.
     pub after: Option<String>,
 }
 
 impl PlanDiff {
-    /// Compares two plans by ontology. What one of them does not know (a size without probes) is no
-    /// change.
+    /// Compares two plans by ontology. A value that only one of the plans knows (such as a size
+    /// without probes) does not count as a change.
     #[must_use]
     pub fn between(before: &LockFile, after: &LockFile) -> Self {
         let mut diff = Self::default();
@@ -61,7 +61,7 @@ impl PlanDiff {
         diff
     }
 
-    /// Tells whether nothing differs.
+    /// Returns true if the plans do not differ.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()

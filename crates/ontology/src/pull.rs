@@ -1,10 +1,14 @@
-//! A pull: ontologies in, versions of the library out, politely and as fast as the limits allow.
+//! A pull: ontologies in, versions of the library out, as fast as the limits allow.
 //!
-//! An ontology is an item of the bulk engine. `state` says what comes next for one: ask a source,
-//! fetch a file. `lookup` asks sources and `fetch` fetches, both through the hub, which charges the
-//! budget of the source's service and that of the host in one step. `examine` reads what came,
-//! `store` makes a version of it, `finish` records what an ontology came to. A plan is the same run
-//! in which nothing is fetched.
+//! An ontology is an item of the bulk engine:
+//! - `state` decides the next step: query a source, or fetch a file.
+//! - `lookup` queries sources and `fetch` fetches files, both through the hub. The hub uses the
+//!   budget
+//!   of the source's service and that of the host in one step.
+//! - `examine` reads a downloaded file, and `store` makes a version of it.
+//! - `finish` records the result of an ontology.
+//!
+//! A plan is the same run without downloads.
 
 mod address;
 mod checksum;
@@ -47,29 +51,29 @@ use crate::wanted_ontology::WantedOntology;
 use examine::FileExaminer;
 use ontologies::OntologiesJob;
 
-/// How a pull goes about it.
+/// Options of a [`Pull`].
 #[derive(Clone, Debug)]
 pub struct PullOptions {
-    /// Whether files are fetched, or only looked up.
+    /// The mode: with downloads, or with look-ups only.
     pub mode: RunMode,
-    /// Whether a plan asks servers for size and date of files.
+    /// The [`ProbeMode`] of a plan.
     pub probes: ProbeMode,
-    /// Ontologies that have not changed since then are left as they are.
+    /// Ontologies that have not changed since this time are not downloaded.
     pub since: Option<Timestamp>,
-    /// Fetch also what seems not to have changed.
+    /// True to download also files that seem unchanged.
     pub force: bool,
-    /// The most ontologies worked on at once.
+    /// Maximum number of ontologies that are worked on at once.
     pub workers: usize,
-    /// The longest wait for paused hosts when nothing else is left to do.
+    /// Maximum wait for paused hosts if nothing else is left to do.
     pub max_wait: Duration,
 }
 
-/// Whether servers are asked for size and date before a file is fetched.
+/// The way in which size and date of a file are found before its download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeMode {
-    /// With a HEAD request each.
+    /// By a HEAD request for each file.
     Send,
-    /// Not at all.
+    /// Without a request for each file.
     Skip,
 }
 
@@ -86,40 +90,40 @@ impl Default for PullOptions {
     }
 }
 
-/// Why a pull could not be done.
+/// The reason why a pull failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
-    /// Its working directory cannot be used.
+    /// The working directory cannot be used.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// Another process works on the library.
     #[error("{by} works on the library at {path}; wait for it, or choose another --library")]
     Busy {
-        /// The library.
+        /// The path of the library.
         path: String,
-        /// Which process, where that is known.
+        /// The other process, if that is known.
         by: String,
     },
-    /// The library cannot be used.
+    /// The [`Library`] cannot be used.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// It could not go on.
+    /// The run cannot continue.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
-/// The working directory of a pull: one at a time in a library.
+/// The working directory of a pull. A library has one at a time.
 pub struct Workplace(Directory);
 
 /// The name of the working directory in a library.
 const WORKPLACE: &str = ".ontofetch";
 
 impl Workplace {
-    /// Takes the working directory of a library, and with it the right to change the library. What
-    /// an interrupted pull left to do is there again; what it finished is forgotten.
+    /// Locks the working directory of a library, and with it the right to change the library.
+    /// Unfinished work of an interrupted pull is continued; its finished work is removed.
     ///
     /// # Errors
-    /// It cannot be written, or another pull works on the library.
+    /// [`PullError`] if the directory cannot be written, or another pull works on the library.
     pub async fn open(library: &Library, mode: CommitMode) -> Result<Self, PullError> {
         let path = library.root().join(WORKPLACE);
         let workplace = Self::take(&path, mode).await.map_err(|error| match error {
@@ -133,10 +137,10 @@ impl Workplace {
         Ok(workplace)
     }
 
-    /// Makes a working directory that is removed afterwards, for a plan.
+    /// Creates a working directory that is removed afterwards, for a plan.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// [`PullError`] if the directory cannot be written.
     pub async fn temporary(path: &Path, mode: CommitMode) -> Result<Self, PullError> {
         Self::take(path, mode).await
     }
@@ -147,10 +151,10 @@ impl Workplace {
         Ok(workplace)
     }
 
-    /// Forgets what has ended, so that the results of the next round are its own.
+    /// Removes finished items, so that the next round has only its own results.
     ///
     /// # Errors
-    /// The queue cannot be written.
+    /// [`PullError`] if the queue cannot be written.
     pub async fn begin_round(&self) -> Result<(), PullError> {
         let queue = &self.0.queue;
         let counts = queue.counts().await.map_err(RunError::from)?;
@@ -162,22 +166,22 @@ impl Workplace {
         Ok(())
     }
 
-    /// Returns how many ontologies an interrupted pull left to do.
+    /// Returns the number of ontologies that an interrupted pull left to do.
     ///
     /// # Errors
-    /// The queue cannot be read.
+    /// [`PullError`] if the queue cannot be read.
     pub async fn left(&self) -> Result<u64, PullError> {
         let counts = self.0.queue.counts().await.map_err(RunError::from)?;
         Ok(counts.left())
     }
 
-    /// Returns the directory.
+    /// Returns the [`Directory`] with the queue of the pull.
     #[must_use]
     pub const fn directory(&self) -> &Directory {
         &self.0
     }
 
-    /// Ends the work. What is unfinished is kept for the next pull unless nothing is left to do.
+    /// Ends the work. Unfinished items are kept for the next pull, unless nothing is left to do.
     pub fn close(self, ended: Option<&RunEnd>) {
         self.0.queue.close();
         let files = ended.map_or(UnfinishedFiles::Keep, UnfinishedFiles::after);
@@ -185,19 +189,19 @@ impl Workplace {
     }
 }
 
-/// What is asked for: ontologies, each perhaps pinned.
+/// A requested ontology, perhaps pinned.
 #[derive(Clone, Debug)]
 pub struct RequestedOntology {
-    /// The ontology.
+    /// The [`WantedOntology`] to pull.
     pub wanted: WantedOntology,
-    /// What a lock file pins it to.
+    /// The entry of a lock file, if the ontology is pinned.
     pub pin: Option<LockEntry>,
-    /// How many imports away from what the user asked for.
+    /// Number of imports between the user's request and this ontology.
     pub import_depth: u32,
 }
 
 impl RequestedOntology {
-    /// Asks for an ontology that is not pinned.
+    /// Requests an ontology that is not pinned.
     #[must_use]
     pub fn new(wanted: WantedOntology) -> Self {
         Self {
@@ -207,7 +211,7 @@ impl RequestedOntology {
         }
     }
 
-    /// Asks for everything that a lock file pins.
+    /// Requests every ontology of a [`LockFile`].
     #[must_use]
     pub fn of_lock(lock: &LockFile) -> Vec<Self> {
         let asked = |entry: &LockEntry| Self {
@@ -219,13 +223,13 @@ impl RequestedOntology {
     }
 }
 
-/// A pull.
+/// A pull of ontologies into a [`Library`], or its plan.
 pub struct Pull {
     scheduler: Arc<Scheduler<OntologiesJob>>,
 }
 
 impl Pull {
-    /// Puts a pull together.
+    /// Creates a pull from its parts.
     #[must_use]
     pub fn new(
         context: RunContext,
@@ -255,14 +259,14 @@ impl Pull {
         }
     }
 
-    /// Works until nothing is left to do, or the run is cancelled.
+    /// Runs until nothing is left to do, or the run is cancelled.
     ///
     /// # Errors
-    /// The run cannot go on; what is left stays queued.
+    /// [`PullError::Run`] if the run cannot continue; unfinished items stay queued.
     pub async fn run(&self, asked: Vec<RequestedOntology>) -> Result<RunEnd, PullError> {
         let job = &self.scheduler.job;
         let items: Vec<NewItem> = asked.into_iter().map(|asked| job.item(asked)).collect();
-        // What an interrupted pull knows serves the same request, and no other.
+        // The state of an interrupted pull applies only to the same request.
         let anew = self.queue().begin_anew(items.clone(), |item, saved| {
             let decode = <PullState as JobState>::decode;
             let now = item.saved_state.as_deref().and_then(decode);
@@ -279,11 +283,11 @@ impl Pull {
         &self.scheduler.context.queue
     }
 
-    /// Returns what each ontology came to, in the order in which they were asked for; those that
-    /// an interrupted pull left to do are among them.
+    /// Returns the [`PullOutcome`] of each ontology in the order of the requests, including
+    /// ontologies that an interrupted pull left to do.
     ///
     /// # Errors
-    /// The queue cannot be read.
+    /// [`PullError`] if the queue cannot be read.
     pub async fn results(&self) -> Result<Vec<PullOutcome>, PullError> {
         let found = Arc::new(parking_lot::Mutex::new(Vec::new()));
         let side = Arc::clone(&found);
@@ -301,7 +305,7 @@ impl Pull {
     /// Returns the ontologies that wait for a host.
     ///
     /// # Errors
-    /// The queue cannot be read.
+    /// [`PullError`] if the queue cannot be read.
     pub async fn deferred(&self) -> Result<Vec<DeferredOntology>, PullError> {
         let found = self.queue().deferrals::<PullState>().await;
         let found = found.map_err(RunError::from)?.into_iter();
@@ -315,17 +319,17 @@ impl Pull {
     }
 }
 
-/// An ontology that waits for a host when a pull ends.
+/// An ontology that waits for a host when a [`Pull`] ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeferredOntology {
-    /// The ontology.
+    /// The name of the ontology.
     pub id: String,
-    /// The host.
+    /// The host that the ontology waits for.
     pub host: String,
-    /// When the host may be asked again.
+    /// The time of the next request to the host.
     #[serde(serialize_with = "as_text")]
     pub until: Timestamp,
-    /// Why, as a sentence.
+    /// The reason, as a sentence.
     pub why: String,
 }
 
@@ -337,7 +341,7 @@ fn as_text<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok,
     serializer.collect_str(at)
 }
 
-/// All items at once.
+/// A feed that delivers all items at once.
 struct OnceFeed(Option<Vec<NewItem>>);
 
 impl ItemFeed for OnceFeed {
@@ -346,7 +350,8 @@ impl ItemFeed for OnceFeed {
     }
 }
 
-/// Returns the hosts of services, which exist for certain.
+/// Returns the hosts of services, which certainly exist: a failure to resolve them means that the
+/// network is unavailable.
 #[must_use]
 pub fn certain_hosts(config: &OntologyConfig) -> Vec<String> {
     let mut hosts = Vec::new();

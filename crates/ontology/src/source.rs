@@ -1,10 +1,9 @@
-//! Where ontologies are listed: registries, portals, and addresses that the user gives.
+//! The sources of ontologies: registries, portals, and addresses from the user.
 //!
-//! A source is a file of its own: its [`SourceSpec`] (name, endpoints, credential, rate), the
-//! requests it needs and how it reads the responses. It sends nothing itself:
-//! [`OntologySource::begin`] returns the first [`LookupStep`] of a look-up, and each response gives
-//! the next. Names, order, endpoints, configuration keys and the table of sources follow from the
-//! specs.
+//! A source is one file with its [`SourceSpec`] (name, endpoints, credential, rate), its requests
+//! and the reading of responses. A source sends nothing itself: [`OntologySource::begin`] returns
+//! the first [`LookupStep`] of a look-up, and each response gives the next. Names, order,
+//! endpoints, configuration keys and the table of sources are derived from the specs.
 
 mod absence;
 pub mod bioregistry;
@@ -34,26 +33,27 @@ pub use verdict::{FailedRequest, Verdict};
 
 use crate::wanted_ontology::WantedOntology;
 
-/// The largest response to a source: the whole registry of the OBO Foundry has 0.6 MB.
+/// Maximum size of a response of a source, in bytes: the whole registry of the OBO Foundry has 0.6
+/// MB.
 pub(crate) const MAX_RESPONSE_BYTES: u64 = 32 << 20;
 
-/// What a look-up of an ontology needs next.
+/// The next step of a look-up of an ontology.
 pub type LookupStep<'a> = docstokg_lookup::step::LookupStep<'a, SourceOutcome, FailedRequest>;
 
-/// Something that lists ontologies.
+/// A registry or portal that lists ontologies.
 pub trait OntologySource: Send + Sync {
-    /// Describes it.
+    /// Returns the description of the source.
     fn spec(&self) -> &SourceSpec;
 
-    /// Begins to look for an ontology.
+    /// Begins a look-up of an ontology.
     fn begin<'a>(
         &'a self,
         wanted: &'a WantedOntology,
         settings: &'a SourceSettings,
     ) -> LookupStep<'a>;
 
-    /// Begins anew after an outage, in which a host is given one request to prove itself: the one
-    /// that may succeed.
+    /// Begins a look-up after an outage. The host may get only one request as a probe, so the first
+    /// request is the one that may succeed.
     fn begin_again<'a>(
         &'a self,
         wanted: &'a WantedOntology,
@@ -62,8 +62,8 @@ pub trait OntologySource: Send + Sync {
         self.begin(wanted, settings)
     }
 
-    /// Says what a status means that a file of this source was refused with, where the source has
-    /// its own meaning for it.
+    /// Returns the meaning of a refused download's status, if this source has its own meaning for
+    /// it.
     fn explain_status(&self, _status: StatusCode) -> Option<Absence> {
         None
     }
@@ -75,21 +75,21 @@ impl HasSourceSpec for dyn OntologySource {
     }
 }
 
-/// What a look-up came to.
+/// The result of a look-up at an [`OntologySource`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceOutcome {
-    /// Where the ontology is, the best place first.
+    /// The locations of the ontology, the best first.
     Found(Vec<OntologyLocation>),
-    /// The source does not have it, and asking again is of no use.
+    /// The source does not have the ontology; another query is useless.
     Absent(Absence),
-    /// The response could not be used; the service may do better another time.
+    /// The response could not be used; a later query may succeed.
     Failed(String),
     /// A request brought no response that the source could read.
     Interrupted(FailedRequest),
 }
 
 impl SourceOutcome {
-    /// Ends a look-up: the source does not have the ontology.
+    /// Ends a look-up with [`SourceOutcome::Absent`].
     pub fn absent<'a>(reason: AbsenceReason, detail: impl Into<String>) -> LookupStep<'a> {
         LookupStep::Done(Self::Absent(Absence {
             reason,
@@ -97,20 +97,20 @@ impl SourceOutcome {
         }))
     }
 
-    /// Ends a look-up: the response could not be used.
+    /// Ends a look-up with [`SourceOutcome::Failed`].
     pub fn failed<'a>(detail: impl Into<String>) -> LookupStep<'a> {
         LookupStep::Done(Self::Failed(detail.into()))
     }
 }
 
-/// Describes a request of a source for certain media types.
+/// Returns a [`LookupRequest`] of a source for certain media types.
 fn request_for(spec: &SourceSpec, url: Url, media_types: &'static str) -> LookupRequest {
     LookupRequest::metadata(url, spec.name)
         .max_body(MAX_RESPONSE_BYTES)
         .header(ACCEPT, HeaderValue::from_static(media_types))
 }
 
-/// Describes a request of a source for JSON.
+/// Returns a [`LookupRequest`] of a source for JSON.
 fn json_request(spec: &SourceSpec, url: Url) -> LookupRequest {
     request_for(spec, url, "application/json")
 }
@@ -126,26 +126,26 @@ fn requested<'a>(
     })
 }
 
-/// A source that was looked at and is not there.
+/// A source that was examined and is not supported.
 #[derive(Clone, Copy, Debug)]
 pub struct LeftOut {
-    /// Its name.
+    /// The name of the source.
     pub name: &'static str,
-    /// Why, and what to use instead.
+    /// The reason, and the alternative.
     pub why: &'static str,
 }
 
-/// The sources that were left out.
+/// The sources that are not supported.
 pub const LEFT_OUT: [LeftOut; 1] = [LeftOut {
     name: "ontobee",
     why: "Ontobee has no files of its own: it shows what the OBO PURLs lead to; use obo",
 }];
 
-/// The sources before the portals: a new one is its file, its `mod` line and a line here or in
+/// The sources before the portals. A new source is its file, its `mod` line and a line here or in
 /// [`LAST`].
 static FIRST: &[&dyn OntologySource] = &[&obo::Obo, &ols::OLS];
 
-/// The sources behind the portals.
+/// The sources after the portals.
 static LAST: &[&dyn OntologySource] = &[
     &lov::Lov,
     &bioregistry::Bioregistry,
@@ -155,7 +155,7 @@ static LAST: &[&dyn OntologySource] = &[
     &xbrl::Xbrl,
 ];
 
-/// Every built-in source, in the order in which they are asked where nothing else is said.
+/// Returns every built-in source, in the default order of queries.
 #[must_use]
 pub fn all() -> Vec<&'static dyn OntologySource> {
     let portals = ontoportal::PORTALS.iter();
@@ -164,19 +164,19 @@ pub fn all() -> Vec<&'static dyn OntologySource> {
     first.chain(portals).chain(LAST.iter().copied()).collect()
 }
 
-/// Finds a source by its name.
+/// Finds a built-in [`OntologySource`] by its name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static dyn OntologySource> {
     catalogue::named(all(), name)
 }
 
-/// What the names of portals begin with that are not built in.
+/// Prefix of the names of portals that are not built in.
 pub const CUSTOM: &str = "portal-";
 
-/// Checks the name of a source, and returns it as it is written here.
+/// Checks the name of a source, and returns its normal form.
 ///
 /// # Errors
-/// There is no such source; the message says which there are.
+/// A sentence that lists the sources, if there is no such source.
 pub fn check_name(name: &str) -> Result<String, String> {
     let name = name.trim().to_ascii_lowercase();
     if named(&name).is_some() || name.starts_with(CUSTOM) {

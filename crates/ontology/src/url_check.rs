@@ -1,8 +1,8 @@
-//! Which URLs may be fetched: https by default, no credentials in the URL, an allow list of hosts
-//! where one is set. Judged for the first URL of a request and for every redirect.
+//! The check of URLs: https by default, no credentials, and a list of allowed hosts if one is set.
 //!
-//! Whether an address lies in the private network is judged by the hub, at the moment of
-//! connecting. Names that only look like another one are judged here.
+//! The check applies to the first URL of a request and to every redirect. The hub checks for
+//! addresses of the private network, at the moment of connecting. Names that imitate another name
+//! are checked here.
 
 use std::sync::Arc;
 
@@ -10,55 +10,55 @@ use docstokg_hub::RedirectGate;
 use docstokg_policy::host::Host;
 use url::Url;
 
-/// Which URLs may be fetched.
+/// The rules for URLs that may be fetched.
 #[derive(Clone, Debug, Default)]
 pub struct UrlGate {
     allowed: Vec<HostPattern>,
     plain: Vec<HostPattern>,
 }
 
-/// A host, with its port or without, or every host below a domain: `*.example.org`.
+/// A host, with or without a port, or every host below a domain: `*.example.org`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern {
-    /// `None` for every host.
+    /// The host name; `None` for every host.
     name: Option<String>,
     is_below: bool,
     port: Option<u16>,
 }
 
-/// Why a URL is not fetched.
+/// The reason why [`UrlGate::check`] refuses a URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
-    /// Not a scheme that is fetched.
+    /// The scheme is not http or https.
     #[error("{url} is a {scheme}: address, and only https is fetched")]
     Scheme {
-        /// The URL.
+        /// The refused URL.
         url: String,
-        /// Its scheme.
+        /// The scheme of the URL.
         scheme: String,
     },
-    /// It names no host.
+    /// The URL has no host.
     #[error("'{0}' names no host")]
     NoHost(String),
-    /// It carries a user name or password.
+    /// The URL has a user name or password.
     #[error("the URL at {0} carries a user name or password, which is not sent")]
     Credentials(String),
-    /// Its host is not on the list.
+    /// The host is not on the list.
     #[error("{0} is not in allowed_hosts; add it there to fetch from it")]
     NotAllowed(String),
-    /// It has a port that no list names.
+    /// The URL has a port that no list names.
     #[error("{0} has a port of its own; add it to allowed_hosts as HOST:PORT to fetch from it")]
     Port(String),
-    /// It stays on http at a port that https cannot be tried at.
+    /// The URL is plain http at a port where https cannot be tried.
     #[error(
         "{0} is plain http and has no https address to try; add it to plain_http_hosts to fetch \
          from it without encryption"
     )]
     Plain(String),
-    /// It is an address of a private network.
+    /// The URL names an address of a private network.
     #[error("{0} is an address of a private network; add it to allowed_hosts to fetch from it")]
     Internal(String),
-    /// Its name mixes alphabets so that it looks like another.
+    /// The name of the host mixes alphabets, to look like another name.
     #[error("the host name {0} mixes letters of several alphabets, so that it looks like another")]
     MixedAlphabets(String),
 }
@@ -67,7 +67,7 @@ impl HostPattern {
     /// Reads a host, `HOST:PORT`, `*.DOMAIN` or `*`.
     ///
     /// # Errors
-    /// It is none of these.
+    /// A sentence if the text is not in one of these forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text == "*" {
@@ -117,23 +117,23 @@ impl HostPattern {
 }
 
 impl UrlGate {
-    /// Makes a gate. An empty list of allowed hosts allows every host; plain http is allowed for
+    /// Creates a gate. An empty list of allowed hosts allows every host; plain http is allowed for
     /// the hosts of `plain` alone.
     #[must_use]
     pub fn new(allowed: Vec<HostPattern>, plain: Vec<HostPattern>) -> Self {
         Self { allowed, plain }
     }
 
-    /// Returns the hosts that may be asked without https.
+    /// Returns the hosts that may be requested without https.
     #[must_use]
     pub fn plain(&self) -> &[HostPattern] {
         &self.plain
     }
 
-    /// Returns the URL to fetch: http becomes https, unless its host may be asked without.
+    /// Returns the URL to fetch: http becomes https, unless plain http is allowed for its host.
     ///
     /// # Errors
-    /// It may not be fetched; the message says why and what to do.
+    /// [`GateError`] if the URL must not be fetched; the message says why and what to do.
     pub fn check(&self, url: &Url) -> Result<Url, GateError> {
         let shown = || docstokg_hub::redact(url);
         if !matches!(url.scheme(), "http" | "https") {
@@ -174,7 +174,7 @@ impl UrlGate {
         Ok(url)
     }
 
-    /// Returns the same judgement for redirects.
+    /// Returns the same check as a [`RedirectGate`].
     #[must_use]
     pub fn for_redirects(self: &Arc<Self>) -> RedirectGate {
         let gate = Arc::clone(self);
@@ -182,8 +182,8 @@ impl UrlGate {
     }
 }
 
-/// Tells whether a URL names an address of a private network literally. Names are judged by the
-/// hub, by what they resolve to.
+/// Returns true if a URL contains an address of a private network as its host. Host names are
+/// judged by the hub, by their addresses.
 fn is_internal(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Ipv4(address)) => docstokg_policy::host::is_internal(address.into()),
@@ -199,7 +199,7 @@ fn shown_host(url: &Url) -> String {
     }
 }
 
-/// Tells whether one label of a host name has letters of Latin and of an alphabet whose letters
+/// Returns true if one label of a host name has letters of Latin and of an alphabet whose letters
 /// look like Latin ones.
 fn has_mixed_alphabets(host: &str) -> bool {
     let (unicode, _) = idna_to_unicode(host);
@@ -261,7 +261,7 @@ mod tests {
             assert!(error.contains(wanted), "{url}: {error}");
             assert!(!error.contains("secret"), "{error}");
         }
-        // A name in one alphabet is a name.
+        // A name in one alphabet is not an imitation.
         check(&open, "https://xn--80ak6aa92e.com/").unwrap();
     }
 

@@ -1,6 +1,6 @@
-//! What the user asks for: an ontology, where to look for it, and in which format.
+//! A requested ontology: its name, its sources and its formats.
 //!
-//! A list of them is `sources.yaml`, with what holds for all of them under `defaults`.
+//! `sources.yaml` has a list of them, with common values under `defaults`.
 
 mod file;
 
@@ -13,19 +13,19 @@ use url::Url;
 
 pub use file::{SpecDefaults, SpecFile};
 
-/// The name of an ontology in the library: a directory, so it is kept safe.
+/// The name of an ontology in the library. The name is a directory, so its characters are limited.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OntologyId(String);
 
-/// The longest name.
+/// Maximum length of a name, in bytes.
 const MAX_ID: usize = 80;
 
 impl OntologyId {
     /// Reads a name: letters, digits, `.`, `-` and `_`, beginning with a letter or digit.
     ///
     /// # Errors
-    /// It is none; the message says what would be one.
+    /// A sentence with an example if the text is not a name.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let fits =
@@ -40,8 +40,8 @@ impl OntologyId {
         Ok(Self(text.to_ascii_lowercase()))
     }
 
-    /// Names an import by the end of its address, of which only safe letters are kept, and a mark
-    /// that tells it from others.
+    /// Names an import by the end of its address, reduced to safe letters, and a mark that
+    /// distinguishes the import from others.
     #[must_use]
     pub(crate) fn of_import(stem: &str, mark: &str) -> Self {
         let fits = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
@@ -49,7 +49,7 @@ impl OntologyId {
         Self(format!("import-{stem}-{mark}").to_ascii_lowercase())
     }
 
-    /// Returns the name.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -76,30 +76,30 @@ impl From<OntologyId> for String {
     }
 }
 
-/// A format that may be asked for, by the extension of its files.
+/// A format that the user may request, by the extension of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TargetFormat {
     /// RDF/XML, as OWL files mostly are.
     Owl,
-    /// OBO.
+    /// OBO, the text format.
     Obo,
-    /// OBO Graph JSON.
+    /// OBO Graph JSON, in `.json` files.
     Json,
-    /// Turtle.
+    /// Turtle, in `.ttl` files.
     Ttl,
-    /// RDF/XML.
+    /// RDF/XML, in `.rdf` files.
     Rdf,
-    /// N-Triples.
+    /// N-Triples, in `.nt` files.
     Nt,
-    /// JSON-LD.
+    /// JSON-LD, in `.jsonld` files.
     Jsonld,
-    /// An archive.
+    /// A zip archive, such as a taxonomy package.
     Zip,
 }
 
 impl TargetFormat {
-    /// All of them.
+    /// All formats, in the order of the enum.
     pub const ALL: [Self; 8] = [
         Self::Owl,
         Self::Obo,
@@ -111,7 +111,7 @@ impl TargetFormat {
         Self::Zip,
     ];
 
-    /// Returns the extension.
+    /// Returns the extension of files in this format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -126,8 +126,8 @@ impl TargetFormat {
         }
     }
 
-    /// Tells whether files of this kind may have the format of this name. `.owl` files have
-    /// several.
+    /// Returns true if files with this extension may have the format of this name. `.owl` files
+    /// have one of several.
     #[must_use]
     pub(crate) fn holds(self, format: &str) -> bool {
         use crate::format::OntologyFormat;
@@ -150,7 +150,7 @@ impl TargetFormat {
         formats.iter().any(|known| known.name() == format)
     }
 
-    /// Guesses the format of a file by its name; one in `.gz` by the name inside.
+    /// Guesses the format of a file by its name; a name in `.gz` by the name inside.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
@@ -180,24 +180,24 @@ impl FromStr for TargetFormat {
     }
 }
 
-/// A checksum, as stated.
+/// A declared checksum of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChecksum {
-    /// `sha256`, `sha512`, `sha1` or `md5`.
+    /// The [`ChecksumAlgorithm`] of the value.
     pub algorithm: ChecksumAlgorithm,
-    /// In lower-case hex.
+    /// The checksum in lower-case hex.
     pub value: String,
 }
 
-/// How a checksum is computed.
+/// The algorithm of a [`FileChecksum`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChecksumAlgorithm {
-    /// SHA-256.
+    /// SHA-256, 64 hexadecimal digits.
     Sha256,
-    /// SHA-512.
+    /// SHA-512, 128 hexadecimal digits.
     Sha512,
-    /// MD5, as old mirrors state it: it finds damage, not malice.
+    /// MD5, as old mirrors declare it: enough against damage, not against malice.
     Md5,
 }
 
@@ -219,10 +219,10 @@ impl ChecksumAlgorithm {
 }
 
 impl FileChecksum {
-    /// Reads `sha256:HEX`, `md5:HEX` or hex alone, whose length says what it is.
+    /// Reads `sha256:HEX`, `md5:HEX` or hex alone, whose length gives the algorithm.
     ///
     /// # Errors
-    /// It is none of these.
+    /// A sentence if the text is not in one of these forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let wrong =
@@ -250,7 +250,7 @@ impl FileChecksum {
     /// Finds the checksum in a file of checksums: hex alone, or lines of `HEX  NAME`.
     ///
     /// # Errors
-    /// No line fits.
+    /// A sentence if no line has the name.
     pub fn find(text: &str, filename: &str) -> Result<Self, String> {
         let mut others = Vec::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -265,7 +265,7 @@ impl FileChecksum {
             others.push(checksum);
         }
         match others.as_slice() {
-            // The only one is meant, whatever it calls the file.
+            // The only line applies, with any file name.
             [only] => Ok(only.clone()),
             [] => Err("it holds no checksum".to_owned()),
             _ => Err(format!(
@@ -282,39 +282,39 @@ impl fmt::Display for FileChecksum {
     }
 }
 
-/// One ontology that is wanted.
+/// A requested ontology, from the command line or a [`SpecFile`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedOntology {
-    /// Its name in the library.
+    /// The name of the ontology in the library.
     pub id: OntologyId,
-    /// The sources to ask, in this order; none for those of the configuration.
+    /// The sources to query, in this order; empty for those of the configuration.
     #[serde(default)]
     pub sources: Vec<String>,
-    /// The formats wanted, the best first; none for what the source has.
+    /// The wanted formats, the best first; empty for any format of the source.
     #[serde(default)]
     pub formats: Vec<TargetFormat>,
-    /// Where it is, for direct addresses and packages.
+    /// The address of the file, for direct addresses and packages.
     #[serde(default)]
     pub url: Option<Url>,
-    /// Its version, where one in particular is wanted.
+    /// The requested version, if the user named one.
     #[serde(default)]
     pub version: Option<String>,
-    /// Its licence, as the user knows it, where the source states none.
+    /// The licence that the user knows, if the source declares no licence.
     #[serde(default)]
     pub license: Option<String>,
-    /// The checksum that the file must have.
+    /// The [`FileChecksum`] that the file must have.
     #[serde(default)]
     pub checksum: Option<FileChecksum>,
-    /// Where that checksum is stated.
+    /// The address at which the checksum is declared.
     #[serde(default)]
     pub checksum_url: Option<Url>,
-    /// What single sources want to know: `acronym`, `prefix`, `product`.
+    /// Options of single sources: `acronym`, `prefix`, `product`.
     #[serde(default)]
     pub extras: BTreeMap<String, String>,
 }
 
 impl WantedOntology {
-    /// Asks for an ontology by its id alone.
+    /// Requests an ontology by its id alone.
     #[must_use]
     pub fn new(id: OntologyId) -> Self {
         Self {
@@ -330,14 +330,14 @@ impl WantedOntology {
         }
     }
 
-    /// Returns what the user said for one source.
+    /// Returns the user's value for an option of a source.
     #[must_use]
     pub fn extra(&self, name: &str) -> Option<&str> {
         self.extras.get(name).map(String::as_str)
     }
 
-    /// Tells whether a format is one of those wanted. OWL files are mostly RDF/XML, so that one of
-    /// the two serves for the other.
+    /// Returns true if a [`TargetFormat`] is requested. OWL files are mostly RDF/XML, so each of
+    /// the two formats counts for the other.
     #[must_use]
     pub fn takes(&self, format: TargetFormat) -> bool {
         let same = |wanted: &TargetFormat| match (wanted, format) {

@@ -1,8 +1,11 @@
-//! XBRL taxonomy packages: whether an unpacked archive is one, and what it says about itself.
+//! XBRL taxonomy packages: recognition of an unpacked archive, and the facts that it declares.
 //!
-//! Checked are the shape of the archive, that its two records are well-formed, and that every entry
-//! point is a file of the package or an address outside of what the package maps. The taxonomy
-//! itself is not loaded. Document types in the records are skipped, never resolved.
+//! The checks cover:
+//! - The shape of the archive.
+//! - Both records, which must be well-formed.
+//! - Every entry point: a file of the package, or an address that the package does not map.
+//!
+//! The taxonomy itself is not loaded. Document types in the records are skipped, never resolved.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -16,10 +19,10 @@ use serde_json::json;
 use crate::format::unpack::ExtractedFile;
 use crate::pull::examine::{ExaminedFile, FileFinding};
 
-/// The largest record that is read.
+/// Maximum size of a record that is read, in bytes.
 const MAX_RECORD: u64 = 8 << 20;
 
-/// What the records say.
+/// The content of the records.
 #[derive(Debug, Default)]
 struct TaxonomyPackage {
     identifier: Option<String>,
@@ -29,7 +32,7 @@ struct TaxonomyPackage {
     entry_points: Vec<String>,
 }
 
-/// Reads an unpacked package.
+/// Reads an unpacked package, into a [`FileFinding`].
 pub(crate) fn examine(root: &Path, extracted: &[ExtractedFile]) -> io::Result<FileFinding> {
     let top = |file: &ExtractedFile| match file.path.components().next() {
         Some(Component::Normal(name)) if file.path.components().count() > 1 => {
@@ -121,7 +124,7 @@ fn local(name: QName<'_>) -> String {
     name.local_name().as_ref().to_owned()
 }
 
-/// Goes through the elements of a record: name, attributes, and the text directly in it.
+/// Visits the elements of a record: name, attributes, and the text directly in the element.
 fn walk(
     text: &str,
     mut take: impl FnMut(&[String], &[(String, String)], Option<&str>),
@@ -208,7 +211,7 @@ fn package(text: &str) -> Result<TaxonomyPackage, String> {
     }
 }
 
-/// Reads which addresses a catalog maps to files: beginning, and what takes its place.
+/// Reads the rewrites of a catalog: the prefix of addresses, and its replacement by files.
 fn rewrites(text: &str) -> Result<Vec<(String, String)>, String> {
     let mut rewrites = Vec::new();
     walk(text, |path, attributes, _| {
@@ -224,7 +227,7 @@ fn rewrites(text: &str) -> Result<Vec<(String, String)>, String> {
     Ok(rewrites)
 }
 
-/// Returns the file that an address stands for, below the records: the longest beginning decides.
+/// Returns the file of an address, relative to the records: the longest prefix wins.
 fn mapped(address: &str, rewrites: &[(String, String)]) -> Option<String> {
     let fits = rewrites
         .iter()

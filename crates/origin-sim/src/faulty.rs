@@ -1,4 +1,4 @@
-//! A transport on which some requests meet a fault.
+//! A transport that gives a fault to some requests.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use docstokg_hub::transport::{
 };
 use docstokg_policy::classify::Fault;
 
-/// A transport that asks of every request which fault it meets.
+/// A [`Transport`] in which a function decides on the fault of each request.
 pub struct FaultyTransport<F> {
     inner: Arc<dyn Transport>,
     fault_of: F,
 }
 
 impl<F: Fn(&OutgoingRequest) -> Option<Fault> + Send + Sync> FaultyTransport<F> {
-    /// Wraps a transport. Requests without a fault pass.
+    /// Wraps a transport. Requests without a fault reach `inner`.
     pub fn new(inner: Arc<dyn Transport>, fault_of: F) -> Arc<Self> {
         Arc::new(Self { inner, fault_of })
     }

@@ -1,5 +1,7 @@
-//! Answers that are made to harm their readers. Tests judge a client by what these cost, and by
-//! what it does for the other hosts of a run meanwhile.
+//! Responses that try to harm their readers.
+//!
+//! Tests judge a client by the cost of such a response, and by its work for the other hosts of a
+//! run meanwhile.
 
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ pub use pages::pages;
 pub use papers::paper;
 pub use targets::{addresses, loopback};
 
-/// Makes papers that are not as they should be, with what is wrong with them.
+/// Creates faulty papers, each with the name of its fault.
 #[must_use]
 pub fn papers() -> Vec<(&'static str, Vec<u8>)> {
     let mut all = papers::papers();
@@ -34,12 +36,12 @@ pub fn papers() -> Vec<(&'static str, Vec<u8>)> {
     all
 }
 
-/// An answer, and what is wrong with it.
+/// A hostile response, and the name of its fault.
 #[derive(Clone, Debug)]
 pub struct Attack {
-    /// What it does.
+    /// The name of the fault.
     pub name: String,
-    /// The answer.
+    /// The [`ScriptedReply`] with the fault.
     pub reply: ScriptedReply,
 }
 
@@ -52,10 +54,10 @@ impl Attack {
     }
 }
 
-/// The pause between two pieces of an answer that drips.
+/// The pause between two pieces of a dripping response.
 const DRIP_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Verbatim answers that never end: a name, how they begin, what is repeated, and the pause
+/// Verbatim responses that never end: a name, their beginning, the repeated bytes, and the pause
 /// between.
 const ENDLESS_REPLIES: [(&str, &str, &str, Duration); 10] = [
     (
@@ -115,7 +117,7 @@ const ENDLESS_REPLIES: [(&str, &str, &str, Duration); 10] = [
     ),
 ];
 
-/// Answers that come too slowly, or never end.
+/// Creates responses that are too slow, or that never end.
 #[must_use]
 pub fn without_end() -> Vec<Attack> {
     let verbatim = ENDLESS_REPLIES.map(|(name, first, again, pause)| {
@@ -124,7 +126,7 @@ pub fn without_end() -> Vec<Attack> {
         Attack::new(name, ScriptedReply::verbatim(200, [first, again]))
     });
     let mut attacks = Vec::from(verbatim);
-    // The order counts: tests take some of them by their position.
+    // The order counts: tests use some of them by their position.
     attacks.insert(
         6,
         Attack::new(
@@ -137,7 +139,7 @@ pub fn without_end() -> Vec<Attack> {
     attacks
 }
 
-/// Answers with a head as it should be, and a body that stops or never ends.
+/// Creates responses with a correct head, and a body that stops or never ends.
 fn framed_without_end() -> [Attack; 4] {
     let body = Bytes::from(vec![b'x'; 64 << 10]);
     let pdf = |piece: Piece| {

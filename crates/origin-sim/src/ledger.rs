@@ -1,4 +1,5 @@
-//! What arrived at the origins, when, and how it was answered. Tests check politeness here.
+//! The ledger of the origins: every arrival, its time and its response. Tests check politeness
+//! here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,29 +8,29 @@ use std::time::Duration;
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
 
-/// One request as its origin saw it.
+/// A request as its origin saw it, in the [`Ledger`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The host it was meant for.
+    /// The host that the request was for.
     pub host: String,
-    /// Its method.
+    /// The method of the request.
     pub method: String,
-    /// Its path and query.
+    /// The path with the query.
     pub path: String,
-    /// Its headers, names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// When it arrived.
+    /// The instant of the arrival.
     pub at: BootInstant,
-    /// The status it got.
+    /// The status of the response.
     pub status: u16,
-    /// When the last byte of the answer had been sent.
+    /// The instant at which the last byte of the response was sent.
     pub ended: Option<BootInstant>,
-    /// Until when the answer asked for no further request.
+    /// The earliest instant of the next request, from a `Retry-After` of the response.
     pub retry_not_before: Option<BootInstant>,
 }
 
 impl Arrival {
-    /// Describes a GET request without headers, not answered yet.
+    /// Creates a GET request without headers and without a response yet.
     #[must_use]
     pub fn get(host: &str, path: &str, at: BootInstant) -> Self {
         Self {
@@ -44,7 +45,7 @@ impl Arrival {
         }
     }
 
-    /// Adds a header.
+    /// Adds a header to the [`Arrival`].
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.headers
@@ -62,32 +63,32 @@ impl Arrival {
     }
 }
 
-/// The shared record of all arrivals.
+/// The shared record of all [`Arrival`]s.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger(Arc<Mutex<Vec<Arrival>>>);
 
 impl Ledger {
-    /// Notes an arrival and returns its number.
+    /// Records an [`Arrival`] and returns its number.
     pub(crate) fn arrived(&self, arrival: Arrival) -> usize {
         let mut arrivals = self.0.lock();
         arrivals.push(arrival);
         arrivals.len() - 1
     }
 
-    /// Notes the end of an answer.
+    /// Records the end of a response.
     pub(crate) fn ended(&self, number: usize, at: BootInstant) {
         if let Some(arrival) = self.0.lock().get_mut(number) {
             arrival.ended = Some(at);
         }
     }
 
-    /// Returns all arrivals, in order.
+    /// Returns all [`Arrival`]s, in order.
     #[must_use]
     pub fn arrivals(&self) -> Vec<Arrival> {
         self.0.lock().clone()
     }
 
-    /// Returns the arrivals at one host, in order.
+    /// Returns the [`Arrival`]s at one host, in order.
     #[must_use]
     pub fn at(&self, host: &str) -> Vec<Arrival> {
         let mut arrivals: Vec<Arrival> = self
@@ -101,19 +102,19 @@ impl Ledger {
         arrivals
     }
 
-    /// Returns how many requests arrived.
+    /// Returns the number of arrivals.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.lock().len()
     }
 
-    /// Returns whether nothing arrived.
+    /// Returns true if there were no arrivals.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Counts the answers by status.
+    /// Counts the responses by status.
     #[must_use]
     pub fn statuses(&self) -> BTreeMap<u16, usize> {
         self.0
@@ -125,10 +126,10 @@ impl Ledger {
             })
     }
 
-    /// Checks that no interval of length `per` holds more than `limit` arrivals.
+    /// Checks that no interval of length `per` has more than `limit` arrivals.
     ///
     /// # Errors
-    /// Names the first interval that does.
+    /// A sentence that names the first interval with more arrivals.
     pub fn no_window_exceeded(
         &self,
         host: &str,
@@ -151,11 +152,11 @@ impl Ledger {
         }
     }
 
-    /// Checks that nothing arrived between the end of an answer with Retry-After and the instant it
-    /// named.
+    /// Checks that no request arrived before the [`Arrival::retry_not_before`] of an earlier
+    /// response.
     ///
     /// # Errors
-    /// Names the first arrival that did.
+    /// A sentence that names the first such arrival.
     pub fn nothing_before_retry_after(&self, host: &str) -> Result<(), String> {
         let arrivals = self.at(host);
         for told in &arrivals {
@@ -179,7 +180,7 @@ impl Ledger {
     /// Checks that no more than `most` requests were in flight at once.
     ///
     /// # Errors
-    /// Names the instant at which there were more.
+    /// A sentence that names the instant at which there were more.
     pub fn at_most_in_flight(&self, host: &str, most: usize) -> Result<(), String> {
         let mut edges: Vec<(BootInstant, i64)> = Vec::new();
         for arrival in self.at(host) {
@@ -201,8 +202,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns the share of the rate that was used: the window over the mean distance of arrivals
-    /// `i` and `i + limit`.
+    /// Returns the share of the rate that was used: the window, divided by the mean distance of
+    /// arrivals `i` and `i + limit`.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts of a test run")]
     pub fn rate_used(&self, host: &str, limit: usize, per: Duration) -> f64 {

@@ -1,12 +1,11 @@
-//! Scripted origins for tests and demos: limits, outages and faults, and a ledger of what arrived
-//! when.
+//! Scripted origins for tests and demos: limits, outages and faults, and a ledger of all arrivals.
 //!
-//! The same [`OriginScript`] runs in process under virtual time (`Simulation`, `SimTransport`), so
-//! that an hour of traffic takes a second, or on real loopback sockets ([`Listener`]). What counts
-//! is the [`Ledger`]: the origin's own view.
+//! The same [`OriginScript`] runs in process under virtual time (`Simulation`, `SimTransport`),
+//! where an hour of traffic takes a second, or on real loopback sockets ([`Listener`]). The
+//! [`Ledger`] is the origin's own view, so tests judge by the ledger.
 //!
-//! What tests alone need has the feature `test-util`: virtual time, TLS, HTTP/2 and `hostile`
-//! responses. The shipped program has the rest, for `docstokg demo`.
+//! The feature `test-util` has the parts for tests: virtual time, TLS, HTTP/2 and `hostile`
+//! responses. The shipped program has the other parts, for `docstokg demo`.
 
 #[cfg(feature = "test-util")]
 mod faulty;

@@ -1,5 +1,4 @@
-//! Origins on loopback: real sockets, with HTTP/1.1, and HTTP/2 where client and server agree on
-//! it.
+//! Origins on loopback: real sockets with HTTP/1.1, and with HTTP/2 if client and server agree.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,24 +20,25 @@ pub(crate) mod served;
 #[cfg(feature = "test-util")]
 mod tls;
 
-/// Whether the listener speaks TLS.
+/// The security of the connections of a [`Listener`].
 #[derive(Clone)]
 pub enum Security {
-    /// Plain http.
+    /// Connections without TLS.
     Plain,
-    /// TLS, and HTTP/2 where client and configuration agree on it.
+    /// Connections with TLS, and HTTP/2 if client and configuration agree.
     #[cfg(feature = "test-util")]
     Tls {
         /// The configuration of TLS.
         config: Arc<rustls::ServerConfig>,
-        /// After this many requests an HTTP/2 connection is shut down, as front ends do.
+        /// Number of requests after which an HTTP/2 connection is shut down, as front ends do.
         requests_per_connection: u32,
     },
 }
 
-/// A web on one loopback port: requests name their origin in the `Host` header. Stops when dropped.
+/// A [`SimulatedWeb`] on one loopback port. Requests name their origin in the `Host` header. Stops
+/// when dropped.
 pub struct Listener {
-    /// Where it listens.
+    /// The address of the listening socket.
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,
     accepting: JoinHandle<()>,
@@ -54,7 +54,7 @@ impl Listener {
     /// Listens on a free loopback port.
     ///
     /// # Errors
-    /// No port can be had.
+    /// The [`io::Error`] if no port is available.
     pub async fn start(web: &SimulatedWeb, security: Security) -> io::Result<Self> {
         Self::start_on(web, security, "127.0.0.1:0").await
     }
@@ -62,7 +62,7 @@ impl Listener {
     /// Listens on a given address.
     ///
     /// # Errors
-    /// The address cannot be had.
+    /// The [`io::Error`] if the address is not available.
     #[expect(
         clippy::disallowed_methods,
         reason = "a server on real sockets has real tasks"
@@ -82,7 +82,7 @@ impl Listener {
                 counted.fetch_add(1, Ordering::Relaxed);
                 let (web, security) = (web.clone(), security.clone());
                 tokio::spawn(async move {
-                    // The client sees a broken connection; the ledger has what arrived.
+                    // The client sees a broken connection; the ledger has the arrival.
                     let _ = serve(stream, web, security, address).await;
                 });
             }
@@ -94,7 +94,7 @@ impl Listener {
         })
     }
 
-    /// Returns how many connections have been made so far.
+    /// Returns the number of connections so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
@@ -136,7 +136,7 @@ trait Connection: AsyncRead + AsyncWrite + Unpin {
 
 impl Connection for TcpStream {
     fn arm_reset(&self) {
-        // If it cannot be armed the close is an ordinary one, which is a fault all the same.
+        // Without the option, the close is an ordinary close, which is a fault as well.
         let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
     }
 }

@@ -1,8 +1,10 @@
 //! Simulated registries of ontologies, and the hosts of their files, with the truth about them.
 //!
-//! The answers have the shapes of the real services, traps included: files behind chains of PURLs,
-//! a location on the registry's own loopback interface, an obsolete entry, a licence that keeps a
-//! file back.
+//! The responses have the shapes of the real services, including difficult cases:
+//! - Files behind chains of PURLs.
+//! - A location on the registry's own loopback interface.
+//! - An obsolete entry.
+//! - A file that its licence restricts.
 
 use crate::ledger::Arrival;
 use crate::origin::OriginScript;
@@ -10,13 +12,13 @@ use crate::reply::ScriptedReply;
 
 /// The registry of the OBO Foundry.
 pub const OBO_REGISTRY: &str = "obofoundry.org";
-/// Its PURL server.
+/// The PURL server of the OBO Foundry.
 pub const PURL: &str = "purl.obolibrary.org";
-/// Where projects keep their files.
+/// The host of the projects' files.
 pub const FILES: &str = "raw.githubusercontent.com";
 /// The Ontology Lookup Service.
 pub const OLS: &str = "www.ebi.ac.uk";
-/// A portal.
+/// A portal with the software of `BioPortal`.
 pub const PORTAL: &str = "data.bioontology.org";
 /// The key that the portal accepts.
 pub const PORTAL_KEY: &str = "demo-key";
@@ -30,33 +32,33 @@ pub const LIMITS: [(&str, &str); 5] = [
     (PORTAL, "20/SECOND"),
 ];
 
-/// What is true about one ontology.
+/// The expected result for an ontology of an [`OntologyWorld`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OntologyTruth {
-    /// Its id.
+    /// The id of the ontology.
     pub id: String,
-    /// Its version; `None` where no file can be had.
+    /// The version; `None` if no file is available.
     pub version: Option<String>,
-    /// Why not, in the words of the program.
+    /// The reason for a missing file, in the words of the program.
     pub reason: Option<&'static str>,
 }
 
-/// A world of ontologies.
+/// Simulated ontologies at several registries, with their [`OntologyTruth`].
 #[derive(Clone, Debug)]
 pub struct OntologyWorld {
     count: usize,
 }
 
-/// How one ontology can be had.
+/// The place of an ontology, and its fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OntologyKind {
     /// Listed by the OBO Foundry, behind a PURL.
     Obo,
     /// Listed by OLS, at a public address.
     Ols,
-    /// Listed by OLS with a location of its own network, and a version IRI that is public.
+    /// Listed by OLS with a location in its own network, and with a public version IRI.
     OlsLoopback,
-    /// At the portal.
+    /// Listed by the portal.
     Portal,
     /// At the portal, and restricted by its licence.
     Restricted,
@@ -65,7 +67,7 @@ enum OntologyKind {
 }
 
 impl OntologyWorld {
-    /// Makes a world of so many ontologies.
+    /// Creates a world of `count` ontologies.
     #[must_use]
     pub const fn new(count: usize) -> Self {
         Self { count }
@@ -82,7 +84,7 @@ impl OntologyWorld {
         }
     }
 
-    /// Returns the truth about each ontology.
+    /// Returns the [`OntologyTruth`] of each ontology.
     #[must_use]
     pub fn truth(&self) -> Vec<OntologyTruth> {
         let truth = |number: usize| {
@@ -106,7 +108,7 @@ impl OntologyWorld {
         LIMITS.iter().map(|(host, _)| *host).collect()
     }
 
-    /// Returns every host with its limits.
+    /// Returns every host with its limits, as an [`OriginScript`].
     #[must_use]
     pub fn origins(&self) -> Vec<OriginScript> {
         let count = self.count;
@@ -162,7 +164,7 @@ fn registry(count: usize) -> ScriptedReply {
     ScriptedReply::ok(text).header("content-type", "application/ld+json")
 }
 
-/// Answers with an OBO file, or with 304 where the client has it.
+/// Returns an OBO file, or status 304 if the client has it.
 fn file(arrival: &Arrival) -> ScriptedReply {
     let name = arrival.path.rsplit('/').next().unwrap_or_default();
     let stem = name.strip_suffix(".obo").unwrap_or(name);

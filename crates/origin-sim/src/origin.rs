@@ -1,4 +1,4 @@
-//! A scripted origin: what it allows, when it is down, what it answers.
+//! A scripted origin: its limits, its outages, its responses.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -13,38 +13,38 @@ use parking_lot::Mutex;
 use crate::ledger::{Arrival, Ledger};
 use crate::reply::{BodyFraming, Piece, ScriptedReply};
 
-/// How an origin reports that it gets too many requests.
+/// The response of an origin to too many requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Throttle {
-    /// 429, and nothing about when.
+    /// Status 429, without a time.
     Silent,
-    /// 429 with Retry-After in seconds, rounded up, to when the window is free again.
+    /// Status 429 with `Retry-After` in seconds, rounded up, until the window is free again.
     Seconds,
-    /// 429 with Retry-After as a date.
+    /// Status 429 with `Retry-After` as a date.
     Date,
-    /// 429 with Retry-After of this many seconds, whatever the window.
+    /// Status 429 with `Retry-After` of this many seconds, for any window.
     Fixed(u64),
 }
 
-/// A time during which an origin is down.
+/// A time during which an origin is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// From when to when, after the start.
+    /// Start and end, after the start of the simulation.
     pub during: Range<Duration>,
-    /// What it answers then.
+    /// The response during the outage.
     pub reply: ScriptedReply,
 }
 
 type Handler = Arc<dyn Fn(&Arrival, usize) -> ScriptedReply + Send + Sync>;
 
-/// A limit for paths with a prefix.
+/// A limit for paths with a prefix, in an [`OriginScript`].
 struct PathBudget {
     prefix: String,
     window: Window,
     accepted: VecDeque<BootInstant>,
 }
 
-/// The script of one host.
+/// The script of one host: its limits, its outages, its responses.
 pub struct OriginScript {
     pub(crate) host: String,
     budgets: Vec<PathBudget>,
@@ -58,7 +58,7 @@ pub struct OriginScript {
 }
 
 impl OriginScript {
-    /// Scripts a host that answers everything with 200 and an empty object.
+    /// Creates a host with status 200 and an empty object as every response.
     #[must_use]
     pub fn new(host: &str) -> Self {
         Self {
@@ -74,19 +74,19 @@ impl OriginScript {
         }
     }
 
-    /// Limits requests: `10/SECOND+500/HOUR`. Further requests get 429.
+    /// Limits requests: `10/SECOND+500/HOUR`. Further requests get status 429.
     ///
     /// # Panics
-    /// When the text is not a rate.
+    /// If the text is not a rate.
     #[must_use]
     pub fn limit(self, rates: &str) -> Self {
         self.limit_under("", rates)
     }
 
-    /// Limits requests of paths that begin with `prefix`, beside the limit for all.
+    /// Limits requests for paths with a prefix, in addition to the limit for all.
     ///
     /// # Panics
-    /// When the text is not a rate.
+    /// If the text is not a rate.
     #[must_use]
     #[expect(
         clippy::expect_used,
@@ -103,35 +103,35 @@ impl OriginScript {
         self
     }
 
-    /// Sets how it throttles.
+    /// Sets the [`Throttle`] of the origin.
     #[must_use]
     pub fn throttle(mut self, throttle: Throttle) -> Self {
         self.throttle = throttle;
         self
     }
 
-    /// Is down for a while.
+    /// Adds an outage, in which every response is `reply`.
     #[must_use]
     pub fn outage(mut self, during: Range<Duration>, reply: ScriptedReply) -> Self {
         self.outages.push(Outage { during, reply });
         self
     }
 
-    /// Takes this long to begin an answer.
+    /// Sets the time before a response begins.
     #[must_use]
     pub fn latency(mut self, latency: Duration) -> Self {
         self.latency = latency;
         self
     }
 
-    /// Takes this long to accept a new connection.
+    /// Sets the time before a new connection is accepted.
     #[must_use]
     pub fn dial_delay(mut self, delay: Duration) -> Self {
         self.dial_delay = delay;
         self
     }
 
-    /// Answers a path with these, one after the other; the last one stays.
+    /// Sets the responses for a path, one after the other; the last one is repeated.
     #[must_use]
     pub fn route(mut self, path: &str, replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         self.routes
@@ -139,8 +139,8 @@ impl OriginScript {
         self
     }
 
-    /// Answers what no route covers with a function of the request and the number of earlier requests
-    /// of its path.
+    /// Sets the handler for paths without a route. The handler receives the request and the number
+    /// of earlier requests for its path.
     #[must_use]
     pub fn handler(
         mut self,
@@ -150,7 +150,7 @@ impl OriginScript {
         self
     }
 
-    /// Decides on the answer to a request that arrives now.
+    /// Decides on the response to a request that arrives now.
     fn answer(
         &mut self,
         arrival: &Arrival,
@@ -192,7 +192,7 @@ impl OriginScript {
         }
     }
 
-    /// Counts a request in the sliding windows, or returns when there is room again.
+    /// Counts a request in the sliding windows, or returns the instant at which a permit is free.
     fn take(&mut self, path: &str, now: BootInstant) -> Option<BootInstant> {
         let mut free = now;
         for PathBudget {
@@ -228,7 +228,7 @@ impl OriginScript {
     }
 }
 
-/// All origins of a scenario, with their common ledger.
+/// All origins of a scenario, with their common [`Ledger`].
 #[derive(Clone)]
 pub struct SimulatedWeb {
     pub(crate) origins: Arc<HashMap<String, Mutex<OriginScript>>>,
@@ -236,7 +236,7 @@ pub struct SimulatedWeb {
     start: BootInstant,
 }
 
-/// What an origin decided on.
+/// The decision of an origin about a request.
 pub(crate) struct ServedReply {
     pub(crate) number: usize,
     pub(crate) reply: ScriptedReply,
@@ -244,7 +244,7 @@ pub(crate) struct ServedReply {
 }
 
 impl SimulatedWeb {
-    /// Joins origins; `start` is the instant from which their outages count.
+    /// Joins origins; `start` is the zero of the times of their outages.
     #[must_use]
     pub fn new(origins: impl IntoIterator<Item = OriginScript>, start: BootInstant) -> Self {
         let origins = origins
@@ -258,7 +258,7 @@ impl SimulatedWeb {
         }
     }
 
-    /// Returns the host that a request to `named` is for: that one, or the only one there is.
+    /// Returns the host that a request to `named` is for: the host of that name, or the only host.
     pub(crate) fn host_for(&self, named: &str) -> Option<String> {
         let only = || {
             self.origins
@@ -273,14 +273,14 @@ impl SimulatedWeb {
             .cloned()
     }
 
-    /// Returns the ledger.
+    /// Returns the [`Ledger`] of all arrivals.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Records a request at its instant, and returns the answer at once: no sockets, no latency.
-    /// `None` for an unknown host.
+    /// Records a request at its instant, and returns the response at once, without sockets or
+    /// latency. Returns `None` for an unknown host.
     #[must_use]
     pub fn ask(&self, arrival: Arrival, wall: Timestamp) -> Option<ScriptedReply> {
         let at = arrival.at;
@@ -289,7 +289,8 @@ impl SimulatedWeb {
         Some(served.reply)
     }
 
-    /// Records a request, and returns the answer to send. `None` for an unknown host.
+    /// Records a request, and returns the [`ServedReply`] to send. Returns `None` for an unknown
+    /// host.
     pub(crate) fn serve(&self, mut arrival: Arrival, wall: Timestamp) -> Option<ServedReply> {
         let mut origin = self.origins.get(&arrival.host)?.lock();
         let now = arrival.at;
@@ -303,7 +304,7 @@ impl SimulatedWeb {
         let wait = asked.and_then(|(_, value)| {
             docstokg_policy::retry_after::parse_retry_after(value, None, wall)
         });
-        // Only these two are about the whole host; a 202 is about one file.
+        // Only 429 and 503 apply to the whole host; a 202 applies to one file.
         arrival.retry_not_before = wait
             .filter(|_| matches!(reply.status, 429 | 503))
             .map(|wait| now + wait);
@@ -317,7 +318,7 @@ impl SimulatedWeb {
 }
 
 impl ScriptedReply {
-    /// Returns whether the answer breaks off before its end.
+    /// Returns true if the response breaks off before its end.
     #[must_use]
     pub fn breaks_off(&self) -> bool {
         self.dead.is_some()

@@ -1,13 +1,14 @@
-//! PDFs that are whole to a reader: one empty page, and bytes of one's own in a stream.
+//! PDFs that are valid for a reader: one empty page, and given bytes in a stream.
 
-/// Returns a PDF with one empty page, and a stream that has these bytes.
+/// Returns a PDF with one empty page, and a stream with these bytes.
 #[must_use]
 pub fn carrying(bytes: &[u8]) -> Vec<u8> {
     let objects: [Vec<u8>; 4] = [
         b"<< /Type /Catalog /Pages 2 0 R /Metadata 4 0 R >>".to_vec(),
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_vec(),
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] >>".to_vec(),
-        // Numbers have a fixed width, so that all files differ from what they carry by the same.
+        // Numbers have a fixed width, so that every file is longer than its content by the same
+        // length.
         [
             format!("<< /Length {:010} >>\nstream\n", bytes.len()).as_bytes(),
             bytes,

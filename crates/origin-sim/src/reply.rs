@@ -1,18 +1,18 @@
-//! What an origin answers, down to the faults.
+//! Scripted responses of an origin, including their faults.
 
 use std::io::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-/// A piece of an answer's body, or what happens in its place.
+/// A piece of a response's body, or an event in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Bytes.
+    /// Bytes of the body.
     Bytes(Bytes),
-    /// A pause.
+    /// A pause before the next piece.
     Pause(Duration),
-    /// The same bytes again and again, with a pause after each time, until the client hangs up.
+    /// The same bytes repeatedly with a pause between, until the client closes the connection.
     Endless(Bytes, Duration),
     /// The connection is closed.
     Cut,
@@ -20,39 +20,39 @@ pub enum Piece {
     Reset,
 }
 
-/// How the length of the body is stated.
+/// The declaration of the length of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFraming {
-    /// With a true Content-Length.
+    /// A true `Content-Length`.
     Length,
-    /// With a Content-Length that says this, true or not.
+    /// A `Content-Length` of this value, true or not.
     Claimed(u64),
-    /// In chunks.
+    /// Chunked transfer coding.
     Chunked,
-    /// Not at all: the pieces are the whole answer from its status line on, sent as they are, and
-    /// the connection is closed.
+    /// No framing: the pieces are the whole response from its status line on, and the connection is
+    /// closed after them.
     Verbatim,
 }
 
-/// An answer.
+/// A scripted response: head, body and faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptedReply {
-    /// The status.
+    /// The status of the response.
     pub status: u16,
     /// The headers, without those of the framing.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// The body, in [`Piece`]s.
     pub pieces: Vec<Piece>,
-    /// Its framing.
+    /// The [`BodyFraming`] of the body.
     pub framing: BodyFraming,
-    /// How long it takes before it begins, beside the origin's own latency.
+    /// The time before the response begins, in addition to the origin's latency.
     pub delay: Duration,
-    /// The connection breaks before any of it is sent.
+    /// The fault that breaks the connection before the response begins.
     pub dead: Option<Piece>,
 }
 
 impl ScriptedReply {
-    /// Answers with a status and no body.
+    /// Creates a response with a status and no body.
     #[must_use]
     pub fn status(status: u16) -> Self {
         Self {
@@ -65,19 +65,19 @@ impl ScriptedReply {
         }
     }
 
-    /// Answers 200 with a body.
+    /// Creates a response with status 200 and a body.
     #[must_use]
     pub fn ok(body: impl Into<Bytes>) -> Self {
         Self::status(200).body(body)
     }
 
-    /// Redirects.
+    /// Creates a redirect to an address.
     #[must_use]
     pub fn redirect(status: u16, to: &str) -> Self {
         Self::status(status).header("location", to)
     }
 
-    /// Breaks the connection instead of answering: closed or reset.
+    /// Creates a response that breaks the connection: [`Piece::Cut`] or [`Piece::Reset`].
     #[must_use]
     pub fn dead(how: Piece) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl ScriptedReply {
         }
     }
 
-    /// Adds a header.
+    /// Adds a header to the response.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers
@@ -94,21 +94,21 @@ impl ScriptedReply {
         self
     }
 
-    /// Sets the body.
+    /// Sets the body of the response.
     #[must_use]
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.pieces = vec![Piece::Bytes(body.into())];
         self
     }
 
-    /// Sets the body piece by piece.
+    /// Sets the body, in [`Piece`]s.
     #[must_use]
     pub fn pieces(mut self, pieces: impl IntoIterator<Item = Piece>) -> Self {
         self.pieces = pieces.into_iter().collect();
         self
     }
 
-    /// Sends the body drop by drop: `size` bytes, then a pause, and so on.
+    /// Sends the body slowly: `size` bytes, then a pause, and so on.
     #[must_use]
     pub fn drip(self, body: &[u8], size: usize, pause: Duration) -> Self {
         let drops = body.chunks(size).flat_map(|drop| {
@@ -127,15 +127,15 @@ impl ScriptedReply {
         self
     }
 
-    /// Claims a length, true or not.
+    /// Declares a length, true or not.
     #[must_use]
     pub fn claiming(mut self, length: u64) -> Self {
         self.framing = BodyFraming::Claimed(length);
         self
     }
 
-    /// Sends exactly these bytes, from the status line on, on a real connection. In process it is a
-    /// broken one.
+    /// Sends exactly these bytes, from the status line on, on a real connection. In process, the
+    /// response is a broken connection.
     #[must_use]
     pub fn verbatim(status: u16, pieces: impl IntoIterator<Item = Piece>) -> Self {
         Self {
@@ -144,7 +144,7 @@ impl ScriptedReply {
         }
     }
 
-    /// Compresses a body with gzip and says so.
+    /// Compresses a body with gzip and declares the encoding.
     #[must_use]
     pub fn gzip(self, body: &[u8]) -> Self {
         let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -154,14 +154,14 @@ impl ScriptedReply {
             .body(written.unwrap_or_default())
     }
 
-    /// Waits before it begins.
+    /// Sets a delay before the response begins.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Returns the number of bytes in the pieces.
+    /// Returns the number of bytes in the [`Piece`]s.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.pieces
@@ -176,7 +176,7 @@ impl ScriptedReply {
             .sum()
     }
 
-    /// Returns what the Content-Length header says, if there is one.
+    /// Returns the value of the `Content-Length` header, if there is one.
     #[must_use]
     pub fn content_length(&self) -> Option<u64> {
         match self.framing {

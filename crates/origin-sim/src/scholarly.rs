@@ -1,12 +1,12 @@
-//! A simulated scholarly web: services by their real names, invented publishers and repositories,
-//! works with copies here and there, and the truth about all of them.
+//! A simulated scholarly web: services by their real names, invented publishers and repositories.
 //!
-//! A [`WorkLibrary`] follows from its [`LibraryPlan`]: the same seed gives the same works, the same
-//! bytes, the same faults. Its [`origins`](WorkLibrary::origins) answer over plain http in the
-//! shapes of the real services, keep limits and have faults. What a client should find is known
-//! beforehand: [`truth`](WorkLibrary::truth). Identifiers in answers are spelt as services spell
-//! them, with `https://doi.org/` and the like; every URL of a file or page is http, at one of
-//! [`hosts`](WorkLibrary::hosts).
+//! A [`WorkLibrary`] follows from its [`LibraryPlan`]: the same seed gives the same works, bytes
+//! and faults. Its [`origins`](WorkLibrary::origins) respond over plain http in the shapes of the
+//! real services, with limits and faults. The expected results of a client are known beforehand:
+//! [`truth`](WorkLibrary::truth).
+//!
+//! Identifiers in responses are spelt as services spell them, with `https://doi.org/` and the like.
+//! Every URL of a file or page is http, at one of the [`hosts`](WorkLibrary::hosts).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,29 +40,29 @@ use deposits::services;
 use hosts::Behaviour;
 use world::ScholarlyWorld;
 
-/// What goes wrong.
+/// The faults of a simulated scholarly web.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Faults {
-    /// Nothing, and every work can be had; limits hold all the same.
+    /// No faults: every work is available. Limits apply nevertheless.
     None,
-    /// What usually does: bot challenges, outages, stubs, broken and truncated files, wrong
+    /// The usual faults: bot challenges, outages, stubs, broken and truncated files, wrong
     /// checksums, closed works.
     #[default]
     Usual,
 }
 
-/// What a library is made from.
+/// The parameters of a [`WorkLibrary`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryPlan {
-    /// Everything follows from it.
+    /// The seed of all works, bytes and faults.
     pub seed: u64,
-    /// How many works there are.
+    /// Number of works in catalogues.
     pub works: usize,
-    /// By how much every limit is multiplied, so that a demonstration need not take hours.
+    /// Factor of every limit, so that a demonstration need not take hours.
     pub scale: u32,
-    /// What goes wrong.
+    /// The [`Faults`] of the web.
     pub faults: Faults,
-    /// How many works there are beside those, each in a repository that no catalogue knows of.
+    /// Number of further works, each in a repository that no catalogue lists.
     pub deposits: usize,
     /// The sizes of files, in bytes.
     pub file_bytes: Range<usize>,
@@ -81,7 +81,7 @@ impl Default for LibraryPlan {
     }
 }
 
-/// A generated world of works.
+/// A generated world of works, with its hosts and its truth.
 #[derive(Clone, Debug)]
 pub struct WorkLibrary {
     world: Arc<ScholarlyWorld>,
@@ -89,13 +89,13 @@ pub struct WorkLibrary {
     truth: Vec<WorkTruth>,
 }
 
-/// When Unpaywall is down, after the start.
+/// The outage of Unpaywall, as times after the start.
 const UNPAYWALL_OUTAGE: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(4);
-/// How long the slow publisher takes to begin an answer.
+/// The time before the slow publisher begins a response.
 const SLOW_RESPONSE_DELAY: Duration = Duration::from_millis(200);
 
 impl WorkLibrary {
-    /// Makes the world of a plan.
+    /// Creates the world of a [`LibraryPlan`].
     #[must_use]
     pub fn generate(plan: &LibraryPlan) -> Self {
         let world = ScholarlyWorld::generate(plan);
@@ -115,7 +115,8 @@ impl WorkLibrary {
         }
     }
 
-    /// Returns every host with its limits and its faults, before the first request.
+    /// Returns every host with its limits and its faults, before the first request. See
+    /// [`OriginScript`].
     #[must_use]
     pub fn origins(&self) -> Vec<OriginScript> {
         let faults = self.world.has_faults();
@@ -156,7 +157,7 @@ impl WorkLibrary {
         origins
     }
 
-    /// Returns the hosts of repositories and of the directory of open journals.
+    /// Returns the [`OriginScript`]s of repositories and of the directory of open journals.
     fn repositories(&self) -> [OriginScript; 10] {
         [
             self.service(hosts::ZENODO, services::zenodo),
@@ -172,7 +173,7 @@ impl WorkLibrary {
         ]
     }
 
-    /// Scripts a service without robots.txt.
+    /// Creates the script of a service without robots.txt.
     fn service(
         &self,
         host: &str,
@@ -187,7 +188,7 @@ impl WorkLibrary {
         })
     }
 
-    /// Scripts a host with its limits.
+    /// Creates the script of a host with its limits.
     fn origin(
         &self,
         host: &str,
@@ -216,7 +217,7 @@ impl WorkLibrary {
         names
     }
 
-    /// Returns the input lines of a user, and what each of them names.
+    /// Returns the [`InputLine`]s of a user, each with its meaning.
     #[must_use]
     pub fn input(&self) -> &[InputLine] {
         &self.input
@@ -228,13 +229,13 @@ impl WorkLibrary {
         self.input.iter().map(|line| line.text.clone()).collect()
     }
 
-    /// Returns the truth about each work.
+    /// Returns the [`WorkTruth`] of each work.
     #[must_use]
     pub fn truth(&self) -> &[WorkTruth] {
         &self.truth
     }
 
-    /// Returns what the hosts allow: host, what for, and the rate. What for is `all`, a role
+    /// Returns the limits of the hosts: host, requests, and rate. The requests are `all`, a role
     /// (`metadata`, `artifact`), or the kind `list`.
     #[must_use]
     pub fn limits(&self) -> Vec<(String, String, String)> {

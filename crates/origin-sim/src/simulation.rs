@@ -1,9 +1,10 @@
 //! Virtual time: a single-threaded executor with its own clock.
 //!
-//! Tasks run until all of them wait; then the clock jumps to the next timer. Nothing sleeps,
-//! nothing depends on the machine, and the same seed gives the same run. A hub in it wakes late and
-//! its store is slow, as on a real machine, unless the test asks for [`Simulation::exact`] time; the
-//! network between it and the origins is exact.
+//! Tasks run until all of them wait; then the clock jumps to the next timer. No thread sleeps, the
+//! machine has no influence, and the same seed gives the same run.
+//!
+//! A hub in a simulation wakes late and its store is slow, as on a real machine, unless the test
+//! uses [`Simulation::exact`] time. The network between the hub and the origins is exact.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -25,14 +26,14 @@ use late::{LateRuntime, LateStore, Lateness};
 pub use process::Process;
 use process::Processes;
 
-/// A day in 2026 on which simulations start.
+/// A day in 2026 on which simulations start, in microseconds since 1970.
 const WALL_AT_START: i64 = 1_790_000_000_000_000;
 /// The boot clock at the start: not zero, as on a real machine.
 const BOOT_AT_START: BootInstant = BootInstant::from_micros(1_000_000_000);
 
 type TaskFuture = BoxFuture<'static, ()>;
 
-/// A world with its own time. Clones share it.
+/// A world with its own time. Clones share the world.
 #[derive(Clone)]
 pub struct Simulation(Arc<SimulatedWorld>);
 
@@ -81,7 +82,8 @@ struct Task {
     work: Mutex<Option<TaskFuture>>,
     queued: AtomicBool,
     world: std::sync::Weak<SimulatedWorld>,
-    /// The process that it belongs to; 0 for none, which neither pauses nor dies.
+    /// The number of the task's process; 0 for no process, so that the task neither pauses nor
+    /// dies.
     process: usize,
 }
 
@@ -102,19 +104,19 @@ impl Default for Simulation {
 }
 
 impl Simulation {
-    /// Makes a world in which nothing has happened yet, and in which hubs wake late.
+    /// Creates a world at its start, in which hubs wake late.
     #[must_use]
     pub fn new() -> Self {
         Self::seeded(1)
     }
 
-    /// Makes a world whose lateness follows from a seed.
+    /// Creates a world whose lateness follows from a seed.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self::with(Some(Lateness::seeded(seed)))
     }
 
-    /// Makes a world in which every sleep ends at its exact instant, for tests of instants.
+    /// Creates a world in which every sleep ends at its exact instant, for tests of instants.
     #[must_use]
     pub fn exact() -> Self {
         Self::with(None)
@@ -132,7 +134,7 @@ impl Simulation {
         }))
     }
 
-    /// Returns the runtime for a hub in this world.
+    /// Returns the [`Runtime`] for a hub in this world.
     #[must_use]
     pub fn runtime(&self) -> Arc<dyn Runtime> {
         match &self.0.lateness {
@@ -145,19 +147,19 @@ impl Simulation {
         }
     }
 
-    /// Returns an empty store for a hub in this world.
+    /// Returns an empty [`StateStore`] for a hub in this world.
     #[must_use]
     pub fn store(&self) -> Arc<dyn StateStore> {
         self.store_for(false, None)
     }
 
-    /// Returns an empty store that several hubs of this world share as processes do.
+    /// Returns an empty [`StateStore`] that several hubs of this world share, as processes do.
     #[must_use]
     pub fn shared_store(&self) -> Arc<dyn StateStore> {
         self.store_for(true, None)
     }
 
-    /// Returns an empty store on another machine, with this round trip.
+    /// Returns an empty [`StateStore`] on another machine, with this round trip.
     #[must_use]
     pub fn remote_store(&self, round_trip: Duration) -> Arc<dyn StateStore> {
         self.store_for(true, Some(round_trip))
@@ -183,18 +185,18 @@ impl Simulation {
         self.boot().since(BOOT_AT_START)
     }
 
-    /// Waits for a time.
+    /// Returns a [`Sleep`] of this length.
     #[must_use]
     pub fn sleep(&self, length: Duration) -> Sleep {
         self.sleep_until(self.boot() + length)
     }
 
-    /// Starts a task.
+    /// Starts a task in the simulation.
     pub fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.spawn(Box::pin(work));
     }
 
-    /// Runs everything until nothing is left to do, time jumping ahead whenever all wait.
+    /// Runs until nothing is left to do; the clock jumps ahead whenever all tasks wait.
     pub fn run(&self) {
         self.run_until(BootInstant::FAR);
     }
@@ -209,7 +211,7 @@ impl Simulation {
     /// Runs one future to its end and returns its output.
     ///
     /// # Panics
-    /// When every task waits forever: the test is stuck.
+    /// If every task waits forever.
     #[expect(clippy::expect_used, reason = "a stuck simulation is a failed test")]
     pub fn block_on<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         let outcome = Arc::new(Mutex::new(None));
@@ -230,7 +232,7 @@ impl Simulation {
         while self.run_ready() || self.next_timer(end) {}
     }
 
-    /// Polls every ready task until none is; returns whether there was any.
+    /// Polls ready tasks until no task is ready. Returns true if there was a ready task.
     fn run_ready(&self) -> bool {
         let mut ran = false;
         loop {
@@ -256,7 +258,7 @@ impl Simulation {
         }
     }
 
-    /// Jumps to the next timer before `end`; returns whether there was one.
+    /// Jumps to the next timer before `end`. Returns true if there was one.
     fn next_timer(&self, end: BootInstant) -> bool {
         loop {
             let mut timers = self.0.timers.lock();
@@ -329,7 +331,7 @@ impl Runtime for Simulation {
 }
 
 impl Simulation {
-    /// Starts a process: a group of tasks that can be paused and killed together.
+    /// Starts a [`Process`]: a group of tasks that can be paused and killed together.
     #[must_use]
     pub fn process(&self) -> Process {
         Process::start(self)

@@ -1,5 +1,5 @@
 //! Origins in process: a transport for the hub under virtual time, with a pool of connections that
-//! have to be dialled.
+//! must be dialled.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::origin::SimulatedWeb;
 use crate::reply::{BodyFraming, Piece, ScriptedReply};
 use crate::simulation::Simulation;
 
-/// The unused connections, by host.
+/// The number of idle connections, by host.
 type Idle = Arc<Mutex<HashMap<String, usize>>>;
 
-/// Sends to the origins of a web, in virtual time.
+/// A [`Transport`] to the origins of a [`SimulatedWeb`], in virtual time.
 pub struct SimTransport {
     simulation: Simulation,
     web: SimulatedWeb,
@@ -31,7 +31,7 @@ pub struct SimTransport {
 }
 
 impl SimTransport {
-    /// Connects a web to a simulation.
+    /// Connects a [`SimulatedWeb`] to a [`Simulation`].
     #[must_use]
     pub fn new(simulation: &Simulation, web: &SimulatedWeb) -> Arc<Self> {
         Arc::new(Self {
@@ -113,7 +113,7 @@ impl SimTransport {
         })
     }
 
-    /// Describes a request as its origin sees it.
+    /// Returns a request as an [`Arrival`] at its origin.
     fn arrival(&self, host: &str, request: &OutgoingRequest) -> Arrival {
         let mut path = request.url.path().to_owned();
         if let Some(query) = request.url.query() {
@@ -145,7 +145,7 @@ fn no_address(host: &str) -> SendError {
     }
 }
 
-/// Returns the headers of an answer, with those of its framing.
+/// Returns the headers of a [`ScriptedReply`], including those of its framing.
 fn headers_of(reply: &ScriptedReply) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in &reply.headers {
@@ -173,7 +173,7 @@ impl Transport for SimTransport {
     }
 }
 
-/// Notes the end of an exchange, however it comes about, and returns its connection.
+/// The end of an exchange, recorded when dropped: the connection then returns to its pool.
 struct ExchangeEnd {
     web: SimulatedWeb,
     simulation: Simulation,

@@ -1,9 +1,8 @@
-//! The adaptive rate: slower while an origin throttles, back to the configured rate when it does
-//! not.
+//! The adaptive rate: slower while an origin throttles, and back to the configured rate afterwards.
 //!
-//! A finished window with many throttled answers lowers the multiplier by a share, one with few
-//! raises it. The multiplier stretches the pacing windows of a budget; it never rounds a rate down
-//! to nothing and forgets no history.
+//! A window with many throttling responses lowers the multiplier by a share; a window with few
+//! raises it. The multiplier stretches the pacing windows of a budget. A rate is never rounded down
+//! to zero, and the history is kept.
 
 use std::time::Duration;
 
@@ -15,17 +14,17 @@ use crate::windows::Multiplier;
 /// The settings of the adaptive rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdaptivePolicy {
-    /// How long answers are counted before a decision.
+    /// The time for which responses are counted before a decision.
     pub window: Duration,
-    /// The share of throttled answers from which on the rate goes down.
+    /// The share of throttling responses from which the rate decreases.
     pub high_ratio: f64,
-    /// By which share it goes up.
+    /// The share by which the rate increases.
     pub increase: f64,
-    /// By which share it goes down.
+    /// The share by which the rate decreases.
     pub decrease: f64,
-    /// The lowest multiplier.
+    /// The lowest [`Multiplier`].
     pub lowest: Multiplier,
-    /// The highest multiplier.
+    /// The highest [`Multiplier`].
     pub highest: Multiplier,
 }
 
@@ -42,16 +41,16 @@ impl Default for AdaptivePolicy {
     }
 }
 
-/// An answer, and when a request last waited for the rate.
+/// A response, and the last wait of a request for the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObservedResponse {
-    /// Whether the origin throttled.
+    /// Set if the origin throttled.
     pub throttled: bool,
-    /// When the last wait for the rate ended.
+    /// The instant at which the last wait for the rate ended.
     pub waited_at: Option<BootInstant>,
 }
 
-/// The answers of the running window.
+/// The responses of the current window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrottleWindow {
     started: BootInstant,
@@ -59,19 +58,20 @@ pub struct ThrottleWindow {
     throttled: u32,
 }
 
-/// A change of the multiplier.
+/// A change of the [`Multiplier`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adjustment {
-    /// Before.
+    /// The [`Multiplier`] before the change.
     pub old: Multiplier,
-    /// After.
+    /// The [`Multiplier`] after the change.
     pub new: Multiplier,
-    /// Why: `high_429_ratio` or `low_429_ratio`.
+    /// The reason of the change: `high_429_ratio` or `low_429_ratio`.
     pub reason: &'static str,
 }
 
 impl ThrottleWindow {
-    /// Takes in an answer, and decides on the multiplier when a window has ended before it.
+    /// Counts a response. If a window has ended before it, returns the change of the
+    /// [`Multiplier`], if any.
     pub fn observe(
         &mut self,
         policy: &AdaptivePolicy,
@@ -97,7 +97,7 @@ impl ThrottleWindow {
         adjustment
     }
 
-    /// Returns whether no answer has been counted for `memory`.
+    /// Returns whether no response was counted for `memory`.
     #[must_use]
     pub fn is_stale(&self, memory: Duration, now: BootInstant) -> bool {
         self.started + memory <= now
@@ -110,7 +110,7 @@ impl ThrottleWindow {
         was_binding: bool,
     ) -> Option<Adjustment> {
         let high = f64::from(self.throttled) / f64::from(self.calls) >= policy.high_ratio;
-        // A rate that no request waited for has not been tried: nothing speaks for a higher one.
+        // If no request waited for the rate, a higher rate has not been needed.
         if !high && !was_binding {
             return None;
         }

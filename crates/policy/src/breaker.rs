@@ -1,11 +1,10 @@
-//! The circuit breaker of a host or resolver: when it opens, which requests it admits, and what
-//! closes it again.
+//! The circuit breaker of a host or resolver: when it opens, admits probes and closes.
 //!
-//! `Closed -> Open { until, reason } -> HalfOpen { leases }`, and beside it a block that a server
-//! or an operator stated. To the outside a blocked host is open, with the reason of the block; when
-//! a block ends the host is half-open. Time alone leads from open to half-open. A result counts
-//! only in the generation in which its request was admitted: what was sent before an open or a
-//! block began neither closes nor lengthens it. `early` has the schedule of probes of an outage.
+//! States: `Closed -> Open { until, reason } -> HalfOpen { leases }`. A block by a server or an
+//! operator exists beside them. A blocked host is reported as open, with the reason of the block,
+//! and is half-open when the block ends. Time alone leads from open to half-open. A result counts
+//! only in the generation in which its request was admitted. Requests from before an open or a
+//! block therefore neither close nor lengthen it. `early` schedules the probes of an outage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +26,11 @@ pub use settle::Settlement;
 pub use state::{BreakerAdmission, BreakerState, OpenReason, Transition};
 use trip::{FailureHistory, TripState};
 
-/// How long the failures of a host without requests are remembered.
+/// The time for which failures are kept for a host without requests.
 const FAILURE_MEMORY: Duration = Duration::from_secs(3_600);
 
-/// The state of one breaker. One without failures takes a few words; the rest is allocated on the
-/// first failure.
+/// The state of one breaker. Without failures the state is a few words; further data is allocated
+/// at the first failure.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Breaker {
     generation: u32,
@@ -41,7 +40,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Returns the generation: it increases whenever an open or a block begins, and when a probe
+    /// Returns the generation, which increases when an open or a block begins, and when a probe
     /// fails.
     #[inline]
     #[must_use]
@@ -49,20 +48,20 @@ impl Breaker {
         self.generation
     }
 
-    /// Returns whether it is open, blocked or half-open.
+    /// Returns whether the breaker is open, blocked or half-open.
     #[inline]
     #[must_use]
     pub fn has_tripped(&self) -> bool {
         self.trip.is_some()
     }
 
-    /// Returns the failures in a row.
+    /// Returns the number of failures in a row.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Returns the state at `now`.
+    /// Returns the [`BreakerState`] at `now`.
     #[must_use]
     pub fn state(&self, now: BootInstant) -> BreakerState {
         match &self.trip {
@@ -72,14 +71,14 @@ impl Breaker {
         }
     }
 
-    /// Returns until when and why it is open at `now`, if it is.
+    /// Returns the end and the [`OpenReason`] of the open at `now`, if any.
     #[must_use]
     pub fn open_until(&self, now: BootInstant) -> Option<(BootInstant, &OpenReason)> {
         let trip = self.trip.as_deref()?;
         (trip.until() > now).then(|| (trip.until(), trip.reason()))
     }
 
-    /// Returns whether its state can be forgotten: closed without failures, or unused for an hour.
+    /// Returns whether the state can be dropped: closed without failures, or unused for an hour.
     #[must_use]
     pub fn is_idle(&self, now: BootInstant) -> bool {
         match &self.trip {
@@ -91,7 +90,7 @@ impl Breaker {
         }
     }
 
-    /// Applies the passage of time: an open whose end has come is half-open.
+    /// Applies the passage of time: an open becomes half-open at its end.
     #[inline]
     pub fn advance(&mut self, now: BootInstant) -> Option<Transition> {
         let trip = self.trip.as_deref_mut()?;
@@ -113,7 +112,7 @@ impl Breaker {
         })
     }
 
-    /// Decides whether a request of `role` is admitted at `now`. Nothing changes;
+    /// Decides at `now` about a request with a [`Role`]. The state does not change;
     /// [`Breaker::lease`] takes the lease of a probe.
     #[inline]
     #[must_use]
@@ -162,8 +161,8 @@ impl Breaker {
         }
     }
 
-    /// Returns a breaker without history under the same block, for a role that gets a breaker of
-    /// its own.
+    /// Returns a [`Breaker`] without history under the same block, for a role that gets its own
+    /// breaker.
     #[must_use]
     pub fn with_same_block(&self) -> Self {
         let trip = self
@@ -180,20 +179,20 @@ impl Breaker {
         }
     }
 
-    /// Records who opened it, unless that is recorded already.
+    /// Records who opened the breaker, if that is not recorded yet.
     pub fn sign(&mut self, who: &Arc<str>) {
         if let Some(trip) = self.trip.as_deref_mut() {
             trip.by.get_or_insert_with(|| Arc::clone(who));
         }
     }
 
-    /// Returns who opened it.
+    /// Returns the process or operator that opened the breaker.
     #[must_use]
     pub fn opened_by(&self) -> Option<&Arc<str>> {
         self.trip.as_deref()?.by.as_ref()
     }
 
-    /// Returns how many failures count towards a rolling window at `now`.
+    /// Returns how many failures count towards a [`RollingWindow`] at `now`.
     #[must_use]
     pub fn recent_failures(&self, within: Duration, now: BootInstant) -> usize {
         self.past

@@ -1,9 +1,9 @@
-//! A budget: windows that all hold, the permits used, and the reservations of requests that wait.
+//! A budget: windows that apply together, used permits, and reservations of waiting requests.
 //!
-//! The guarantee: in no interval of the length of a window are more weights permitted than its
-//! limit, whatever the arrival pattern. What a request finds in its way is the history and a list
-//! of counted uses to come: those of requests that are dialling, and of waiting requests with an
-//! earlier position (see `site/order.rs`).
+//! The guarantee: no interval of the length of a window contains more weight than the limit of that
+//! window, for any pattern of arrivals. A new request must fit the history and the expected uses.
+//! Expected uses are those of requests that connect, and of waiting requests with an earlier
+//! position (`site/order.rs`).
 
 use std::time::Duration;
 
@@ -29,54 +29,56 @@ pub use history::History;
 pub(crate) use reservation::{Reservation, ReservationStage};
 use slots::SlotLease;
 
-/// An hour, in microseconds.
+/// An hour in microseconds.
 const HOUR_MICROS: u64 = 3_600_000_000;
-/// How many of the latest waits are kept for display.
+/// The number of latest waits that are kept for display.
 const SHOWN_WAITS: usize = 8;
-/// How long an adaptive rate lasts without an answer: after that, its run was killed.
+/// The time without a response after which an adaptive rate is dropped, because its run was killed.
 const FORGET_RATE: Duration = Duration::from_secs(600);
 
 /// A wait that ended, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedWait {
-    /// When it ended.
+    /// The instant at which the wait ended.
     pub at: BootInstant,
-    /// How long it was.
+    /// The length of the wait.
     pub length: Duration,
 }
 
-/// A change of a budget's history. A shared store records these instead of the whole history.
+/// A change of the history of a [`Budget`]. A shared store records changes instead of the whole
+/// history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BudgetChange {
-    /// So much was used at an instant.
+    /// A weight was used at an instant.
     Spent {
-        /// How much.
+        /// The weight.
         weight: u32,
-        /// When.
+        /// The instant of the use.
         at: BootInstant,
     },
-    /// So much that was spent at an instant was not used.
+    /// A weight that was spent at an instant was not used.
     TakenBack {
-        /// How much.
+        /// The weight.
         weight: u32,
-        /// When it was spent.
+        /// The instant at which the weight was spent.
         at: BootInstant,
     },
 }
 
-/// The shared state of a budget. Its history (ring and buckets) is recorded separately: see
+/// The shared state of a budget. Its history (ring and buckets) is recorded separately, as
 /// [`BudgetChange`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Budget {
     #[serde(skip)]
     ring: PermitRing,
-    /// How many exact permits the windows of all processes need.
+    /// The number of exact permits that the windows of all processes need.
     keep: u32,
     coarse: Vec<BucketRing>,
-    /// The signature of the windows that `keep` and `coarse` last accounted for, in this process.
+    /// The signature of the windows for which this process last extended `keep` and `coarse`.
     #[serde(skip)]
     remembered: u64,
-    /// How far back those look, in hours, rounded up: a budget that is not used has to be small.
+    /// The time that those windows look back, in hours, rounded up. Hours keep an unused budget
+    /// small.
     #[serde(skip)]
     reach: u16,
     reservations: Vec<Reservation>,
@@ -88,7 +90,7 @@ pub struct Budget {
         reason = "one word in each of very many budgets, most of which never have it"
     )]
     waits: Option<Box<Vec<EndedWait>>>,
-    /// What later versions add.
+    /// The additions of later versions.
     pub(crate) extensions: Extensions,
     #[serde(skip)]
     #[expect(clippy::box_collection, reason = "as above")]
@@ -115,20 +117,21 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Returns whether only the history counts, at the full rate.
+    /// Returns whether the rate is full and there are no reservations, so that only the history
+    /// counts.
     #[inline]
     #[must_use]
     pub(crate) fn is_plain(&self) -> bool {
         self.reservations.is_empty() && self.multiplier == Multiplier::FULL
     }
 
-    /// Returns the reservations, in no order.
+    /// Returns the reservations, in no particular order.
     #[inline]
     pub(crate) fn reservations(&self) -> &[Reservation] {
         &self.reservations
     }
 
-    /// Makes sure that the history reaches back as far as these windows look.
+    /// Extends the history to the time that these [`Windows`] look back.
     #[inline]
     pub(crate) fn remember(&mut self, windows: &Windows) {
         if self.remembered == windows.signature {
@@ -161,19 +164,19 @@ impl Budget {
         }
     }
 
-    /// Returns whether the history reaches back as far as these windows look.
+    /// Returns whether the history covers the time that these [`Windows`] look back.
     #[inline]
     pub(crate) fn remembers(&self, windows: &Windows) -> bool {
         self.remembered == windows.signature
     }
 
-    /// Returns whether no process needs any history.
+    /// Returns whether no process needs a history.
     #[inline]
     fn is_boundless(&self) -> bool {
         self.keep == 0 && self.coarse.is_empty()
     }
 
-    /// Remembers that `weight` was used at `now`.
+    /// Records that `weight` was used at `now`.
     #[inline]
     pub fn spend(&mut self, weight: u32, now: BootInstant) {
         if weight == 0 || self.is_boundless() {
@@ -188,7 +191,7 @@ impl Budget {
         }
     }
 
-    /// Takes back `weight` that was spent at `at` and never used.
+    /// Reverts a `weight` that was spent at `at` and never used.
     pub fn take_back(&mut self, weight: u32, at: BootInstant) {
         if self.is_boundless() {
             return;
@@ -202,7 +205,7 @@ impl Budget {
         }
     }
 
-    /// Makes a reservation, or moves the one that its holder has.
+    /// Adds a [`Reservation`], or replaces that of the same holder.
     pub(crate) fn reserve(&mut self, reservation: Reservation) {
         match self
             .reservations
@@ -214,22 +217,22 @@ impl Budget {
         }
     }
 
-    /// Returns the reservation under which `id` waits.
+    /// Returns the [`Reservation`] under which `id` waits.
     pub(crate) fn waiting(&self, id: u64) -> Option<&Reservation> {
         self.reservations
             .iter()
             .find(|reservation| reservation.id == id && reservation.is_waiting())
     }
 
-    /// Gives up the reservation of `id`, and returns whether there was one.
+    /// Drops the reservation of `id`, and returns whether there was a reservation.
     pub fn release(&mut self, id: u64) -> bool {
         let before = self.reservations.len();
         self.reservations.retain(|reservation| reservation.id != id);
         self.reservations.len() < before
     }
 
-    /// Notes that the request of a reservation was sent: it counts as used now until `until` at the
-    /// latest, and then as used at that instant.
+    /// Records that the request of a reservation was sent. The reservation counts as used now; at
+    /// `until` its use is recorded at that instant.
     pub fn sent(&mut self, id: u64, until: BootInstant) {
         for reservation in self
             .reservations
@@ -240,8 +243,8 @@ impl Budget {
         }
     }
 
-    /// Ends expired reservations: those of waiting holders are dropped, those of sent requests are
-    /// spent.
+    /// Ends expired reservations and slots. Reservations of waiting holders are dropped, those of
+    /// sent requests are spent.
     #[inline]
     pub fn expire(&mut self, now: BootInstant) {
         while let Some(index) = self
@@ -265,7 +268,8 @@ impl Budget {
         }
     }
 
-    /// Counts the requests that wait at `now`. The holder of an expired reservation is gone.
+    /// Returns the number of requests that wait at `now`. An expired reservation does not count,
+    /// because its holder has ended.
     #[must_use]
     pub fn count_waiting(&self, now: BootInstant) -> usize {
         let reservations = self.reservations.iter();
@@ -274,7 +278,7 @@ impl Budget {
         waiting.count()
     }
 
-    /// Notes a wait that has ended.
+    /// Records an [`EndedWait`].
     pub fn note_wait(&mut self, wait: EndedWait) {
         let waits = self.waits.get_or_insert_default();
         if waits.len() >= SHOWN_WAITS {
@@ -289,24 +293,24 @@ impl Budget {
         self.waits.as_deref().map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the multiplier in force.
+    /// Returns the current [`Multiplier`].
     #[must_use]
     pub fn multiplier(&self) -> Multiplier {
         self.multiplier
     }
 
-    /// Replaces the multiplier in force, and returns the one before.
+    /// Replaces the [`Multiplier`], and returns the one before.
     pub(crate) fn replace_multiplier(&mut self, multiplier: Multiplier) -> Multiplier {
         std::mem::replace(&mut self.multiplier, multiplier)
     }
 
-    /// Forgets the adaptive rate. Returns whether answers were counted for it.
+    /// Resets the adaptive rate. Returns whether responses were counted for it.
     pub(crate) fn forget_adaptation(&mut self) -> bool {
         self.multiplier = Multiplier::FULL;
         self.counts.take().is_some()
     }
 
-    /// Counts an answer for the adaptive rate; the history stays whatever the multiplier becomes.
+    /// Counts a response for the adaptive rate. A change of the rate keeps the history.
     pub fn observe(
         &mut self,
         policy: &AdaptivePolicy,
@@ -324,8 +328,7 @@ impl Budget {
         Some(adjustment)
     }
 
-    /// Returns how many weights count in `window` at `now`, those of requests that are dialling
-    /// included.
+    /// Returns the weight that counts in `window` at `now`, including requests that connect.
     #[must_use]
     pub fn used(&self, windows: &Windows, window: &Window, now: BootInstant) -> u64 {
         let width = windows.width(window, self.multiplier);
@@ -344,7 +347,7 @@ impl Budget {
         dialling + history
     }
 
-    /// Returns whether the budget can be forgotten: every permit has left every window.
+    /// Returns whether the budget can be dropped, because every permit has left every window.
     #[must_use]
     pub fn is_idle(&self, now: BootInstant) -> bool {
         let latest = self

@@ -1,15 +1,16 @@
 //! The two canonical forms of a URL: for the index (one spelling per resource) and for the request
 //! (per role).
 //!
-//! RFC 3986 section 6.2: case of scheme and host, case of escapes, needless escapes, dot segments,
-//! default port, no fragment. The query is never reordered or re-encoded: servers sign and compare
-//! it byte by byte.
+//! As in RFC 3986 section 6.2: case of scheme and host, case of escapes, needless escapes, dot
+//! segments, default port, no fragment. The query is never reordered or re-encoded, because servers
+//! sign and compare it byte by byte.
 
 use url::Url;
 
 use crate::role::Role;
 
-/// Query parameters that only serve tracking. Dropped on landing requests, never elsewhere.
+/// The query parameters that only serve tracking. Landing requests drop them; other requests keep
+/// them.
 const TRACKERS: [&str; 24] = [
     "_ga",
     "_gl",
@@ -52,17 +53,17 @@ pub fn for_index(url: &Url) -> Url {
         .map(|host| host.trim_end_matches('.'))
         .filter(|host| !host.is_empty())
     {
-        // A name that was a host with a dot behind it is one without: the call cannot fail, and if
-        // it did the dot stays.
+        // A valid host with a dot at its end is also valid without that dot. If the call failed,
+        // the dot would stay.
         let _ = canonical.set_host(Some(host));
     }
     canonical
 }
 
-/// Returns the form that is sent: the fragment goes, and on landing requests the known trackers go
-/// too.
+/// Returns the form that is sent, without the fragment. For [`Role::Landing`] the known trackers
+/// are removed, too.
 ///
-/// Path and all other parameters stay as they are, in their order and spelling.
+/// Path and all other parameters keep their order and spelling.
 #[must_use]
 pub fn for_request(url: &Url, role: Role) -> Url {
     let mut sent = url.clone();
@@ -90,10 +91,10 @@ fn is_tracker(pair: &str) -> bool {
     TRACKERS.binary_search(&name.as_str()).is_ok()
 }
 
-/// Upper-cases escapes and undoes those of unreserved characters (RFC 3986 sections 6.2.2.1 and
+/// Upper-cases escapes and decodes those of unreserved characters (RFC 3986 sections 6.2.2.1 and
 /// 6.2.2.2).
 ///
-/// An escape right after a `%` that begins no escape stays: decoded, it could complete one.
+/// An escape right after a bare `%` stays, because its decoded form could complete an escape.
 fn normalise_escapes(path: &str) -> String {
     let mut normal = String::with_capacity(path.len());
     let mut rest = path;

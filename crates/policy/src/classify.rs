@@ -1,20 +1,22 @@
-//! What an answer, or the lack of one, says about the origin. Only this module decides it.
+//! The meaning of a response, or of its absence, for the health of the origin. Only this module
+//! decides it.
 
 use std::time::Duration;
 
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-/// What a finished attempt means for the breaker, the retry plan and the adaptive rate.
+/// The meaning of a finished attempt for the breaker, the retry plan and the adaptive rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AttemptMeaning {
-    /// The origin is well.
+    /// The origin works.
     Success,
-    /// The origin, or the way to it, is not well.
+    /// The origin, or the connection to it, fails.
     Failure,
-    /// An answer that says nothing about the origin's health: not found, not allowed, and the like.
+    /// The response says nothing about the health of the origin: not found, not allowed, and the
+    /// like.
     Neutral,
-    /// The origin says that it gets too many requests. Counts as a failure too.
+    /// The origin refuses the request because of too many requests. Counts as a failure, too.
     Throttled,
 }
 
@@ -31,27 +33,27 @@ impl AttemptMeaning {
     }
 }
 
-/// Why an attempt ended without a complete answer.
+/// The reason why an attempt ended without a complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The name has no address, or the resolver did not answer.
+    /// The name has no address, or the name server did not respond.
     Dns,
     /// This machine has no route to the address.
     NoRoute,
     /// This process cannot open another file, which a connection needs.
     OpenFiles,
-    /// The connection was refused, or not up in time.
+    /// The connection was refused, or not established in time.
     Connect,
     /// The TLS handshake failed: certificate, name or protocol.
     Tls,
     /// The request could not be written.
     Write,
-    /// The origin ended a connection that had served before, or would not take another request on
-    /// it (RFC 9112 section 9.3.1, RFC 9113 section 8.7).
+    /// The origin closed a connection that had served requests, or refused another request on it
+    /// (RFC 9112 section 9.3.1, RFC 9113 section 8.7).
     ConnectionClosed,
-    /// The answer broke off or was malformed.
+    /// The response broke off or was malformed.
     Read,
-    /// No headers, or no bytes, or too few bytes in time.
+    /// The headers, the first bytes or enough bytes did not arrive in time.
     Timeout,
 }
 
@@ -72,45 +74,45 @@ impl Fault {
         }
     }
 
-    /// Returns whether the fault is on our side of the network and says nothing about the origin to
-    /// others.
+    /// Returns whether the fault is on this machine's side of the network, and says nothing about
+    /// the origin.
     #[must_use]
     pub const fn is_ours(self) -> bool {
         matches!(self, Self::Dns | Self::NoRoute | Self::OpenFiles)
     }
 }
 
-/// How an attempt ended.
+/// The ending of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptEnding {
-    /// With an answer.
+    /// A response with this status.
     Status(StatusCode),
-    /// Without one.
+    /// A [`Fault`] instead of a response.
     Fault(Fault),
 }
 
 /// The classification of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptClass {
-    /// What it means.
+    /// The [`AttemptMeaning`] of the attempt.
     pub outcome: AttemptMeaning,
-    /// Whether the same request may do better in a while.
+    /// Set if the same request may succeed later.
     pub transient: bool,
 }
 
-/// Which statuses count as what.
+/// The rules that classify statuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classifier {
-    /// Statuses that count as failures. Where unset: 429 and every 5xx.
+    /// The statuses that count as failures; `None` for 429 and every 5xx.
     pub failure: Option<Vec<u16>>,
-    /// Statuses that count as neutral, whatever else is said of them.
+    /// The statuses that count as neutral, even if they are listed as failures.
     pub neutral: Vec<u16>,
-    /// Whether 408 counts as a failure.
+    /// Set if 408 counts as a failure.
     pub count_408: bool,
-    /// Statuses that mean throttling, as 429 does, whatever else is said of them.
+    /// The statuses that mean throttling, as 429 does, even if they are listed elsewhere.
     pub throttled: Vec<u16>,
-    /// The longest that the headers of a good answer may take: a slower one counts as a failure of
-    /// the origin, though the answer is used.
+    /// The longest time for the headers of a successful response. A slower response counts as a
+    /// failure of the origin, although the response is used.
     pub slow_call: Option<Duration>,
 }
 
@@ -127,23 +129,23 @@ impl Default for Classifier {
 }
 
 impl Classifier {
-    /// Returns whether a good answer took so long that it counts as a failure of the origin.
+    /// Returns whether a successful response was so slow that it counts as a failure of the origin.
     #[must_use]
     pub fn is_slow(&self, outcome: AttemptMeaning, took: Duration) -> bool {
         outcome == AttemptMeaning::Success && self.slow_call.is_some_and(|most| took > most)
     }
 
-    /// Classifies an ending.
+    /// Returns the [`AttemptClass`] of an [`AttemptEnding`].
     #[must_use]
     pub fn classify(&self, ending: AttemptEnding) -> AttemptClass {
         match ending {
-            // Front ends close their connections after some number of requests, and requests that
-            // were in flight are repeated. The origin has not answered: breakers do not count it.
+            // Front ends close a connection after some number of requests, and requests in flight
+            // are repeated. The origin did not respond, so breakers do not count the fault.
             AttemptEnding::Fault(Fault::ConnectionClosed) => AttemptClass {
                 outcome: AttemptMeaning::Neutral,
                 transient: true,
             },
-            // A certificate does not get better by asking again at once.
+            // An immediate retry does not fix a certificate.
             AttemptEnding::Fault(fault) => AttemptClass {
                 outcome: AttemptMeaning::Failure,
                 transient: fault != Fault::Tls,
@@ -151,7 +153,7 @@ impl Classifier {
             AttemptEnding::Status(status) => {
                 let outcome = self.outcome(status.as_u16());
                 let counts = matches!(outcome, AttemptMeaning::Failure | AttemptMeaning::Throttled);
-                // 501 and 505 say "never"; the others say "not now".
+                // 501 and 505 mean "never"; the others mean "not now".
                 let transient = counts && !matches!(status.as_u16(), 501 | 505);
                 AttemptClass { outcome, transient }
             }

@@ -1,19 +1,19 @@
 //! Extensions of the persisted state: later versions add fields without a change of layout.
 //!
-//! An extension is a tag and bytes. A version that does not know a tag keeps its bytes as they are.
+//! An extension is a tag and bytes. A version that does not know a tag keeps its bytes unchanged.
 
 use serde::{Deserialize, Serialize};
 
-/// One addition, by its tag.
+/// An addition to the persisted state, with its tag.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extension {
-    /// Which addition it is.
+    /// The tag of the addition.
     pub tag: u8,
-    /// Its contents, in a format of its own that begins with a version.
+    /// The contents, in a format that begins with a version.
     pub bytes: Vec<u8>,
 }
 
-/// The additions to a site or a budget. One word where there are none.
+/// The additions to a site or a budget. The size is one word if there are no additions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extensions(
     #[expect(
@@ -35,7 +35,7 @@ impl Extensions {
         Some(&found.bytes)
     }
 
-    /// Replaces the bytes under a tag; none removes it.
+    /// Replaces the bytes under a tag; `None` removes them.
     pub fn set(&mut self, tag: u8, bytes: Option<Vec<u8>>) {
         let mut list = self.0.take().map_or_else(Vec::new, |list| *list);
         list.retain(|extension| extension.tag != tag);

@@ -1,16 +1,20 @@
-//! The semantics of an HTTP cache: what may be stored, what answers a request, and until when.
+//! The semantics of an HTTP cache: which responses are stored, and which requests they serve.
 //!
-//! The modules are ordered like RFC 9111: `storing` (section 3), `fields` (3.1, 3.2), `vary` (4.1),
-//! `lifetime` and `age` (4.2), `validation`, `served_part` and `range` (4.3), `invalidation` (4.4),
-//! `directives` (5.2); `reuse` joins them for one request. Also RFC 5861 (stale answers), RFC 8246
-//! (`immutable`) and, in shared mode, RFC 9213 (`CDN-Cache-Control`).
+//! The modules follow RFC 9111:
 //!
-//! Pure: the caller reads the clock, hashes and stores. Malformed fields are read in the
-//! restrictive way, so that an answer is stale too early rather than fresh too long. Not
-//! supported: storing partial content (206), answers to POST, and several ranges in one answer
-//! (the whole answer is served instead, which RFC 9110 section 14.2 allows).
+//! - `storing` (section 3), `fields` (3.1, 3.2), `vary` (4.1), `lifetime` and `age` (4.2).
+//! - `validation`, `served_part` and `range` (4.3), `invalidation` (4.4), `directives` (5.2).
+//! - `reuse`, which joins these parts for one request.
 //!
-//! A request's life:
+//! RFC 5861 (stale responses), RFC 8246 (`immutable`) and, in shared mode, RFC 9213
+//! (`CDN-Cache-Control`) are included.
+//!
+//! The functions are pure: the caller reads the clock, hashes and stores. Malformed fields are
+//! treated restrictively, so that a response becomes stale too early rather than too late. Partial
+//! content (206) and responses to POST are not stored. A request for several ranges receives the
+//! whole response, which RFC 9110 section 14.2 allows.
+//!
+//! The lifecycle of a request:
 //!
 //! ```
 //! use docstokg_policy::freshness::{
@@ -21,13 +25,13 @@
 //! use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 //!
 //! let rules = FreshnessRules::new(CacheMode::Private);
-//! // In earnest a keyed cryptographic hash.
+//! // Real callers use a keyed cryptographic hash.
 //! let hash = |bytes: &[u8]| Digest([bytes.len() as u8; 32]);
 //! let asked = HeaderMap::new();
 //! let request = CacheRequest { method: &Method::GET, headers: &asked };
 //! let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
 //!
-//! // Nothing is stored: ask the origin, then decide whether to store its answer.
+//! // The cache is empty: send the request, then decide about storing the response.
 //! assert_eq!(reuse(request, None, &rules, at(100)), ReuseDecision::Miss);
 //! let mut answered = HeaderMap::new();
 //! answered.insert(header::CACHE_CONTROL, HeaderValue::from_static("max-age=60"));
@@ -39,7 +43,7 @@
 //! };
 //! assert!(stored.is_whole(9), "the body has arrived, nine bytes");
 //!
-//! // Later: choose among the variants of the URL, then ask whether the chosen one answers.
+//! // Later: select a variant of the URL, then decide if the stored response is served.
 //! let variants = [*stored];
 //! let chosen = select(request, &variants, &hash).map(|position| &variants[position]);
 //! let reused = reuse(request, chosen, &rules, at(130));
@@ -53,9 +57,9 @@
 //! assert_eq!(headers[header::AGE], "30");
 //! ```
 //!
-//! When it is stale, [`Validators::apply`] makes the request conditional, and [`update`] takes the
-//! 304; [`StaleUse`] says when the stored answer may be served nevertheless. [`freshen_from_head`]
-//! takes responses to HEAD, and [`invalidates`] those to methods that change something.
+//! If the stored response is stale, [`Validators::apply`] makes the request conditional, and
+//! [`update`] applies the 304. [`StaleUse`] describes when a stale response may be served.
+//! [`freshen_from_head`] applies responses to HEAD, and [`invalidates`] those to unsafe methods.
 
 use std::time::Duration;
 
@@ -94,68 +98,70 @@ pub use storing::{NotStored, StorageDecision, storable};
 pub use validation::{FromHead, Update, Validators, freshen_from_head, update};
 pub use vary::{Digest, FieldHasher, VariantKey, select};
 
-/// The longest time that a delta-seconds value means (RFC 9111 section 1.2.2): 2^31 seconds.
+/// The largest delta-seconds value (RFC 9111 section 1.2.2): 2^31 seconds.
 pub const MAX_DELTA: Duration = Duration::from_secs(1 << 31);
 
-/// Whose answers the cache holds.
+/// The owner of the responses in a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CacheMode {
-    /// Those of one user: `private` is storable, `s-maxage` and `CDN-Cache-Control` mean nothing.
+    /// A single user: `private` is storable, `s-maxage` and `CDN-Cache-Control` are ignored.
     Private,
-    /// Those of all clients of a gateway.
+    /// All clients of a gateway.
     Shared,
 }
 
-/// What the operator wants for a host and role, beyond what the origin states.
+/// The settings of the operator for a host and role, beyond the directives of the origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overrides {
-    /// The least lifetime of a 200, in private mode. It lengthens `max-age` and `Expires` and
-    /// stands in for them; `no-store` and `no-cache` hold nevertheless.
+    /// The shortest lifetime of a 200, in private mode. The value extends `max-age` and `Expires`,
+    /// and replaces them if absent. `no-store` and `no-cache` still apply.
     pub ttl: Option<Duration>,
-    /// The same for a 404. No other error has a lifetime that its origin did not state.
+    /// The shortest lifetime of a 404, in private mode. Other errors have only the lifetime that
+    /// their origin declares.
     pub negative_ttl: Option<Duration>,
-    /// How long past its lifetime an answer may be served when the origin fails. Where the origin
-    /// states `stale-if-error` too, the longer of both; `must-revalidate` and its kin hold.
+    /// The time past its lifetime for which a response may be served if the origin fails. If the
+    /// origin declares `stale-if-error`, the longer time applies. `must-revalidate` and similar
+    /// directives still apply.
     pub stale_if_error: Option<Duration>,
-    /// Neither stores nor answers.
+    /// Set if the cache is not used.
     pub bypass: bool,
 }
 
-/// A lifetime for answers that state none (RFC 9111 section 4.2.2): a share of the time since
-/// they were last modified.
+/// A lifetime for responses that declare no lifetime (RFC 9111 section 4.2.2): a share of the time
+/// since their last modification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heuristic {
-    /// The share, in percent; the RFC suggests 10. More than 100 is read as 100.
+    /// The share in percent; the RFC suggests 10. The maximum is 100.
     pub percent: u8,
-    /// The longest lifetime that follows.
+    /// The longest lifetime from this rule.
     pub at_most: Duration,
 }
 
-/// What becomes of `Set-Cookie` in stored answers.
+/// The treatment of `Set-Cookie` in stored responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SetCookie {
-    /// It is removed: a cookie is meant for the exchange in which it is set.
+    /// Removes the field, because a cookie is meant for its own exchange.
     #[default]
     Strip,
-    /// It is stored and served, as RFC 9111 section 7.3 describes.
+    /// Stores and serves the field, as RFC 9111 section 7.3 describes.
     Keep,
 }
 
 /// The rules of one cache for one host and role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreshnessRules {
-    /// Whose answers the cache holds.
+    /// The owner of the responses.
     pub mode: CacheMode,
-    /// The lifetime of answers that state none. Off unless the operator asks for it.
+    /// The lifetime of responses that declare no lifetime; `None` by default.
     pub heuristic: Option<Heuristic>,
-    /// What becomes of `Set-Cookie`.
+    /// The treatment of `Set-Cookie`.
     pub set_cookie: SetCookie,
-    /// The operator's wishes.
+    /// The settings of the operator.
     pub overrides: Overrides,
 }
 
 impl FreshnessRules {
-    /// Returns the rules of a cache that does what origins state and no more.
+    /// Returns the rules of a cache that follows only the directives of origins.
     #[must_use]
     pub const fn new(mode: CacheMode) -> Self {
         Self {
@@ -172,16 +178,16 @@ impl FreshnessRules {
     }
 }
 
-/// A request as the cache sees it. The URL is the cache's key and not part of it.
+/// A request as the cache sees it. The URL is the key of the cache, so it is not included.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheRequest<'a> {
     /// The method.
     pub method: &'a Method,
-    /// The header fields that the caller sends, before the cache adds its own validators.
+    /// The header fields of the caller, before the cache adds its own [`Validators`].
     pub headers: &'a HeaderMap,
 }
 
-/// The head of a response as it came from the origin.
+/// The head of a response from the origin.
 #[derive(Clone, Copy, Debug)]
 pub struct OriginResponse<'a> {
     /// The status.
@@ -190,22 +196,22 @@ pub struct OriginResponse<'a> {
     pub headers: &'a HeaderMap,
 }
 
-/// When an exchange with the origin took place, in wall time.
+/// The times of an exchange with the origin, on the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeTimes {
-    /// When the request was sent (`request_time` of RFC 9111 section 4.2.3).
+    /// The time at which the request was sent (`request_time` of RFC 9111 section 4.2.3).
     pub sent: Timestamp,
-    /// When the head of the response arrived (`response_time`).
+    /// The time at which the head of the response arrived (`response_time`).
     pub received: Timestamp,
 }
 
-/// One exchange with the origin.
+/// A request to the origin and its response.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheExchange<'a> {
-    /// What the caller asked for, before the cache added its own validators.
+    /// The request of the caller, before the cache added its own [`Validators`].
     pub request: CacheRequest<'a>,
-    /// What the origin answered.
+    /// The [`OriginResponse`] of the origin.
     pub response: OriginResponse<'a>,
-    /// When.
+    /// The [`ExchangeTimes`] of the exchange.
     pub times: ExchangeTimes,
 }

@@ -1,4 +1,4 @@
-//! Host names in their one canonical spelling, the key of limits, breakers and config.
+//! Host names in their canonical spelling, the key of limits, breakers and configuration.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -7,42 +7,43 @@ use std::sync::Arc;
 
 use url::Url;
 
-/// A host in canonical form: lower case, punycode, no trailing dot, a non-default port as part of
-/// it.
+/// A host in canonical form: lower case, punycode, no trailing dot, a non-default port included.
 ///
-/// `api.crossref.org`, `xn--bcher-kva.example`, `127.0.0.1:8080`, `[::1]:8080`. Cheap to clone.
+/// Examples: `api.crossref.org`, `xn--bcher-kva.example`, `127.0.0.1:8080`, `[::1]:8080`. Cheap to
+/// clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Host(Arc<str>);
 
-/// Why a text is not the name of a host.
+/// The reason why a text is not a [`Host`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// Neither `http` nor `https`.
+    /// A scheme other than `http` and `https`.
     #[error("the scheme of '{0}' is not http or https")]
     Scheme(String),
-    /// A user name or password comes before the host.
+    /// A user name or password before the host.
     #[error("the URL carries a user name or password; give credentials in the config instead")]
     Userinfo,
-    /// Nothing that could be a host.
+    /// A text that cannot be a host.
     #[error("'{text}' is not a host name: {why}")]
     Malformed {
         /// The text as given.
         text: String,
-        /// What is wrong with it.
+        /// The reason, in words.
         why: String,
     },
 }
 
-/// The longest text of a host and port: a name has at most 253 characters, and may be written in
-/// more bytes.
+/// The longest text of a host and port in bytes. A name has at most 253 characters, but other
+/// spellings use more bytes.
 const MAX_TEXT: usize = 1_024;
 
 impl Host {
-    /// Names the host of a URL. The default port of the scheme is left out, any other is part of
-    /// the host.
+    /// Returns the host of a [`Url`]. The default port of the scheme is omitted; any other port is
+    /// part of the host.
     ///
     /// # Errors
-    /// Refuses schemes other than `http` and `https`, URLs with userinfo and URLs without a host.
+    /// Returns [`HostError`] for schemes other than `http` and `https`, for URLs with userinfo, and
+    /// for URLs without a host.
     pub fn of(url: &Url) -> Result<Self, HostError> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(HostError::Scheme(url.scheme().to_owned()));
@@ -64,12 +65,12 @@ impl Host {
         }))
     }
 
-    /// Reads a host as written in config: any case, Unicode, a trailing dot, a port.
+    /// Parses a host as written in configuration: any case, Unicode, a trailing dot, a port.
     ///
-    /// Both default ports are dropped, since config speaks of a host and not of a scheme.
+    /// Both default ports are dropped, because configuration names a host without a scheme.
     ///
     /// # Errors
-    /// Says what is wrong when the text holds anything but a host and a port.
+    /// Returns [`HostError`] if the text contains more than a host and a port.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         let malformed = |why: &str| HostError::Malformed {
             text: text.to_owned(),
@@ -128,7 +129,7 @@ impl Host {
         text.split_once(':').map_or(text, |(name, _)| name)
     }
 
-    /// Returns the address when the host is an IP literal.
+    /// Returns the address if the host is an IP literal.
     #[must_use]
     pub fn ip(&self) -> Option<IpAddr> {
         self.name().parse().ok()
@@ -153,9 +154,10 @@ impl Borrow<str> for Host {
     }
 }
 
-/// Returns whether an address is one that the open internet does not reach: loopback, private,
-/// link-local, shared, unique-local, unspecified, multicast, reserved, and IPv6 forms that embed
-/// such an IPv4 address.
+/// Returns whether an address is unreachable from the public internet. Such addresses are:
+///
+/// - loopback, private, link-local, shared, unique-local, unspecified, multicast and reserved ones,
+/// - IPv6 forms that embed such an IPv4 address.
 #[must_use]
 pub fn is_internal(address: IpAddr) -> bool {
     match address {
@@ -196,16 +198,17 @@ pub fn is_internal(address: IpAddr) -> bool {
                 || (segments[0] == 0x3fff && segments[1] < 0x1000)
                 || segments[..3] == [0x2001, 2, 0]
                 || (segments[0] == 0x2001 && (0x10..0x30).contains(&segments[1]))
-                // Mapped and compatible forms of addresses that may be reached are spelled as
-                // those.
+                // Public addresses have no need of a mapped or compatible form.
                 || segments[..6] == [0, 0, 0, 0, 0, 0]
         }
     }
 }
 
-/// Returns the IPv4 addresses inside a mapped (`::ffff:a.b.c.d`), compatible (`::a.b.c.d`),
-/// translated (`::ffff:0:a.b.c.d`), NAT64 (`64:ff9b::/96`), 6to4 (`2002::/16`) or Teredo
-/// (`2001::/32`: server and client) address.
+/// Returns the IPv4 addresses that an IPv6 address embeds:
+///
+/// - mapped (`::ffff:a.b.c.d`), compatible (`::a.b.c.d`) and translated (`::ffff:0:a.b.c.d`) forms,
+/// - NAT64 (`64:ff9b::/96`) and 6to4 (`2002::/16`),
+/// - Teredo (`2001::/32`), with the addresses of server and client.
 fn embedded_v4(segments: [u16; 8]) -> [Option<Ipv4Addr>; 2] {
     let join = |high: u16, low: u16| Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
     match segments {

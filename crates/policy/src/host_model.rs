@@ -1,15 +1,14 @@
-//! The model of a host's own limits: what was learned from its refusals, and what its headers
+//! The model of a host's own limits: those learned from its refusals, and those that its headers
 //! declare.
 //!
-//! A [`HostModel`] answers one question, [`HostModel::next`]: when may this request go? It changes
-//! by events alone ([`HostModel::apply`]), each at an instant, and depends on nothing else: no
-//! clock, no configuration, no other host. A site applies the events as they happen. A store that
-//! cannot run these functions where its state lies records them instead, and every process applies
-//! the records in their order (`recorded`).
+//! [`HostModel::next`] returns when a request may go. The model changes only by events with an
+//! instant ([`HostModel::apply`]). No clock, configuration or other host has an influence. A site
+//! applies events as they happen. A store that cannot run these functions beside its data records
+//! the events, and every process applies the records in order.
 //!
-//! - [`learned`]: limits inferred from refusals, and the requests that are on their way.
-//! - [`learner`]: the inference itself, of fixed size.
-//! - [`quotas`]: what rate headers leave for requests, by role or kind of request.
+//! - [`learned`]: limits inferred from refusals, and the requests in flight.
+//! - [`learner`]: the inference itself, in a state of fixed size.
+//! - [`quotas`]: the limits that rate headers declare, by role or kind of request.
 //!
 //! The fields of headers are read in [`crate::rate_headers`].
 
@@ -30,84 +29,84 @@ pub mod quotas;
 
 pub use event::{EventEffect, LimitEvent, SettledRequest};
 
-/// The tag of what was learned among the extensions. A new layout takes a new tag: what is under an
-/// older one is forgotten.
+/// The tag of learned limits among the [`Extensions`]. A new layout takes a new tag, so that data
+/// of an older layout is dropped.
 const LEARNED_TAG: u8 = 8;
-/// The tag of declared quotas.
+/// The tag of declared quotas among the [`Extensions`].
 const QUOTAS_TAG: u8 = 7;
-/// The tags of earlier layouts.
+/// The tags of earlier layouts, which are removed.
 const OUTDATED_TAGS: [u8; 5] = [1, 2, 4, 5, 6];
 
-/// The model of a host's own limits.
+/// The model of a host's own limits: learned limits and declared quotas.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostModel {
     learned: Option<LearnedLimits>,
     quotas: Option<Quotas>,
 }
 
-/// A request that asks when it may go.
+/// The query of one request to [`HostModel::next`].
 #[derive(Clone, Copy, Debug)]
 pub struct LimitQuery<'a> {
-    /// The way in which limits are learned; `None` where learned limits do not hold the request
-    /// back.
+    /// The [`LearnPolicy`] by which limits are learned; `None` if learned limits do not delay the
+    /// request.
     pub learn: Option<&'a LearnPolicy>,
-    /// Under which name its quotas are kept; `None` where rate headers are ignored.
+    /// The name under which the quotas of the request are kept; `None` if rate headers are ignored.
     pub lane: Option<&'a str>,
-    /// Its needs of the quotas.
+    /// The needs of the request, for declared quotas.
     pub need: QuotaNeed<'a>,
-    /// The latest instant to which it waits for the sake of even distances. Later than that it goes
-    /// as soon as anything is left.
+    /// The latest instant to which the request waits for even pacing. If pacing would take longer,
+    /// the request goes as soon as the quota allows.
     pub latest: BootInstant,
 }
 
-/// When a request may go, and which limit holds it back.
+/// The instant at which a request may go, and the limit that delays it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitFit {
-    /// The first instant.
+    /// The first instant at which the request may go.
     pub at: BootInstant,
-    /// The limit as a window, where there is one to show.
+    /// The limit as a [`Window`], if there is a limit to show.
     pub because: Option<Window>,
 }
 
-/// When a request may go by what is known; `None` where that says nothing.
+/// The instants at which a request may go by each kind of limit; `None` if that kind is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitInstants {
-    /// By what was learned. A probe of the breaker does not obey it.
+    /// The instant by learned limits. A probe of the breaker ignores it.
     pub learned: Option<BootInstant>,
-    /// By the declared quotas.
+    /// The [`QuotaInstants`] by declared quotas.
     pub stated: Option<QuotaInstants>,
 }
 
 impl HostModel {
-    /// Returns whether nothing is known.
+    /// Returns whether no limit of the host is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.learned.is_none() && self.quotas.is_none()
     }
 
-    /// Returns whether it has nothing to say any more.
+    /// Returns whether all learned limits and quotas have expired.
     #[must_use]
     pub fn is_over(&self, now: BootInstant) -> bool {
         self.learned().is_none_or(|learned| learned.is_over(now))
             && self.quotas().is_none_or(|quotas| quotas.is_over(now))
     }
 
-    /// Returns what was learned.
+    /// Returns the [`LearnedLimits`] from refusals, if any.
     #[must_use]
     pub fn learned(&self) -> Option<&LearnedLimits> {
         self.learned.as_ref()
     }
 
-    /// Returns the quotas that the host declares.
+    /// Returns the [`Quotas`] that the host declares, if any.
     #[must_use]
     pub fn quotas(&self) -> Option<&Quotas> {
         self.quotas.as_ref()
     }
 
-    /// Returns when a request may go, and what holds it back; `None` where nothing is known.
+    /// Returns when a request may go, and the limit that delays it; `None` if no limit is known.
     ///
-    /// The even pacing of a quota refuses no request: one that would be late goes while anything is
-    /// left.
+    /// Even pacing of a quota refuses no request. A request that would miss its latest instant goes
+    /// while the quota allows it.
     #[must_use]
     pub fn next(&self, query: &LimitQuery<'_>, now: BootInstant) -> Option<LimitFit> {
         let LimitInstants { learned, stated } = self.instants(query, now);
@@ -139,21 +138,21 @@ impl HostModel {
         }
     }
 
-    /// Returns the learned limit that holds requests back, as a window.
+    /// Returns the tightest learned limit, as a [`Window`].
     #[must_use]
     pub fn learned_window(&self) -> Option<Window> {
         self.learned.as_ref().map(LearnedLimits::window)
     }
 
-    /// Returns for how long nothing is sent on account of refusals.
+    /// Returns the remaining pause after refusals; `None` if no limit was learned.
     #[must_use]
     pub fn pause(&self, now: BootInstant) -> Option<Duration> {
         let learned = self.learned.as_ref()?;
         Some(learned.not_before(now).since(now))
     }
 
-    /// Applies an event of an instant. `history` lists the requests that were sent before a first
-    /// refusal.
+    /// Applies a [`LimitEvent`] that happened at `now`. `history` lists the requests that were sent
+    /// before a first refusal.
     pub fn apply(
         &mut self,
         event: &LimitEvent,
@@ -168,9 +167,10 @@ impl HostModel {
                 lane,
                 weight,
             } => {
-                // A site lets time pass before it permits a request.
+                // A quota may reset before the permit is counted.
                 self.advance(now);
-                // A store whose answer was lost may permit one twice: it is sent once.
+                // A store whose reply was lost may permit one request twice, but the request is
+                // sent once.
                 self.leave(*id, None, None);
                 effect.teaches = self.permit(*id, learn.as_ref(), now);
                 if let (Some(quotas), Some(lane)) = (&mut self.quotas, lane) {
@@ -203,8 +203,8 @@ impl HostModel {
         effect
     }
 
-    /// Applies the passage of time: gives up requests whose answers are overdue, applies resets,
-    /// and forgets what is old.
+    /// Applies the passage of time: drops requests whose responses are overdue, applies resets, and
+    /// removes expired limits.
     pub fn advance(&mut self, now: BootInstant) {
         if let Some(learned) = &mut self.learned {
             learned.expire(now);
@@ -216,7 +216,7 @@ impl HostModel {
         self.quotas.take_if(|quotas| quotas.is_over(now));
     }
 
-    /// Learns of a request that goes now; returns whether its answer teaches anything.
+    /// Records a request that is sent now. Returns whether its response teaches a limit.
     fn permit(&mut self, id: u64, learn: Option<&LearnPolicy>, now: BootInstant) -> bool {
         let Some(policy) = learn else {
             return false;
@@ -232,8 +232,8 @@ impl HostModel {
         true
     }
 
-    /// Takes in the headers of an answer whose body is still to come. Refusals are taken in when
-    /// the attempt is settled.
+    /// Learns from the headers of a response whose body is not complete. Refusals count when the
+    /// attempt is settled.
     fn receive_headers(
         &mut self,
         id: u64,
@@ -249,8 +249,8 @@ impl HostModel {
         learned.map_or_else(LearnEffect::default, |own| own.heard(id, response, now))
     }
 
-    /// Takes in the result of a request. A first refusal starts to learn from the requests that
-    /// were sent before.
+    /// Learns from the result of a [`SettledRequest`]. A first refusal starts a learner with the
+    /// requests that were sent before.
     fn settle(
         &mut self,
         settled: &SettledRequest,
@@ -275,11 +275,11 @@ impl HostModel {
         learned.answered(permit, response, settled.jitter_sample, now)
     }
 
-    /// Gives up a request: one that was not sent, or one without an answer.
+    /// Drops a request that was not sent, or that has no response.
     fn leave(&mut self, id: u64, spent_at: Option<BootInstant>, lane: Option<&str>) {
         if let Some(learned) = &mut self.learned {
             match spent_at {
-                // A permit has no time of its own here: its instant is the latest that is known.
+                // The instant of the permit is the latest instant that is known here.
                 Some(at) => learned.withdrawn(id, at),
                 None => learned.dropped(id),
             }
@@ -289,8 +289,8 @@ impl HostModel {
         }
     }
 
-    /// Takes in what the headers of the answer to a request declare, which was permitted under an
-    /// id at an instant.
+    /// Applies the quotas that a response declares. `permit` is the id and the instant of the
+    /// permit of its request.
     fn declare(
         &mut self,
         lane: &str,
@@ -304,14 +304,13 @@ impl HostModel {
             && statement.is_spent_kind
             && effect.holds
         {
-            // It was refused for a reason that is known: other limits neither admitted nor refused
-            // it.
+            // A known quota refused the request, so other limits learn nothing from the refusal.
             learned.dropped(permit.0);
         }
         effect
     }
 
-    /// Moves every instant to the clock of the current boot of the machine.
+    /// Moves every instant to the clock of the current boot.
     pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
         if let Some(learned) = &mut self.learned {
             learned.rebase(shift);
@@ -321,7 +320,7 @@ impl HostModel {
         }
     }
 
-    /// Writes it into the extensions of a site.
+    /// Writes the model into the [`Extensions`] of a site.
     pub fn write_to(&self, extensions: &mut Extensions) {
         let learned = self.learned.as_ref();
         let bytes = learned.and_then(|learned| postcard::to_allocvec(learned).ok());
@@ -331,7 +330,7 @@ impl HostModel {
         extensions.set(QUOTAS_TAG, bytes);
     }
 
-    /// Takes it out of the extensions of a site. What cannot be read is forgotten: it is learned
+    /// Moves the model out of the [`Extensions`] of a site. Unreadable data is dropped, and learned
     /// again.
     #[must_use]
     pub fn take_from(extensions: &mut Extensions) -> Self {

@@ -1,12 +1,14 @@
-//! Pure decisions of the networking hub: no async, no I/O, no unsafe. Every function that depends
-//! on time takes `now`.
+//! Pure decisions of the networking hub: no async, no I/O, no unsafe.
 //!
-//! Read [`site`] first: it joins the breaker and the budgets of one origin into the single step
-//! that every attempt passes. [`budget`] and [`ring`] hold the exact windows, [`breaker`] the
-//! states, [`host_model`] what is known of a host's own limits, [`classify`], [`retry`] and
-//! [`retry_after`] what an answer means and what to do next, [`freshness`] what a cache may store
-//! and serve, [`robots`] what a site lets robots request, [`host`] and [`canonical`] the names of
-//! things.
+//! Every function that depends on time takes `now`. Read [`site`] first: it joins the breaker and
+//! the budgets of one origin into the one step that every attempt passes.
+//!
+//! - [`budget`] and [`ring`]: exact windows; [`breaker`]: the states of a breaker.
+//! - [`host_model`]: the known limits of a host itself.
+//! - [`classify`], [`retry`] and [`retry_after`]: the meaning of a response, and the next action.
+//! - [`freshness`]: the responses that a cache may store and serve.
+//! - [`robots`]: the URLs that a site allows robots to request.
+//! - [`host`] and [`canonical`]: canonical names.
 
 pub mod adaptive;
 pub mod breaker;

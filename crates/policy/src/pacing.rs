@@ -1,20 +1,19 @@
 //! Even pacing: requests at equal distances instead of bursts.
 //!
-//! Exact windows let a whole window go at once, and a leaky bucket, a GCRA, an interpolated or an
-//! aligned window at the origin refuses that. Requests at equal distances satisfy each of them and
-//! lose nothing in a long run. So a budget gets spacing windows, `k` per `k x W/N`, beside its own.
+//! A host may count with a leaky bucket, a GCRA, or interpolated or aligned windows. Each of these
+//! refuses a burst that an exact window allows, and each accepts requests at equal distances. Even
+//! pacing loses no throughput in a long run. A budget therefore has spacing windows ([`Spacing`]),
+//! `k` requests per `k x W/N`, beside its own.
 //!
-//! Only its short windows are spaced. A window of a minute or more beside them is used as fast as
-//! they allow and then waited for: at 2 a second and 500 an hour, 1,000 requests take 64 minutes so,
-//! and two hours at equal distances. Where there is no short window, the shortest of the long ones
-//! is spread over a minute.
+//! - If a budget has windows below a minute, only the slowest of these is spaced. Longer windows
+//!   are used up fast, and then waited for. At 2 a second and 500 an hour, 1,000 requests take
+//!   64 minutes instead of two hours.
+//! - If a budget has only windows of a minute or more, the shortest is spread over a minute.
+//! - A window of five seconds to a minute depends on the run. A run of few windows fills each in a
+//!   tenth of its length, and a run of many windows spaces them evenly.
 //!
-//! Equal distances cost a run up to one window: its first requests could have gone at once. For a
-//! window of a second that is nothing. One of five seconds or more is filled in a tenth of its time
-//! by a run of few windows, and spaced evenly by a run of many.
-//!
-//! Spacing is not a limit: a request that it would refuse goes by the windows alone,
-//! though never before a request with an earlier position.
+//! Spacing is not a limit. If only spacing would refuse a request, the windows alone decide, but
+//! the request never overtakes one with an earlier position.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -24,18 +23,18 @@ use serde::{Deserialize, Serialize};
 use crate::rate::Window;
 use crate::time::micros;
 
-/// How the requests of a budget are spread over its windows.
+/// The distribution of the requests of a budget over its windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pacing {
-    /// As many at once as the windows allow.
+    /// Bursts: as many requests at once as the windows allow.
     #[default]
     Burst,
-    /// At equal distances.
+    /// Equal distances between requests, as [`Spacing`] windows describe them.
     Even,
 }
 
 impl Pacing {
-    /// Returns the word of the configuration.
+    /// Returns the word of the configuration for this [`Pacing`].
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -45,58 +44,61 @@ impl Pacing {
     }
 }
 
-/// How a request is fitted.
+/// The rules by which a request is fitted into a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FitMode {
-    /// By the windows and their spacing. `backlog` requests of the caller are still to come in each
-    /// budget, this one included; zero if it does not know.
+    /// The windows and their [`Spacing`].
     Even {
-        /// How many.
+        /// The number of requests that the caller still has in each budget, this one included. Zero
+        /// if the caller does not know.
         backlog: u32,
     },
-    /// By the windows alone.
+    /// The windows without their [`Spacing`].
     Windows,
 }
 
-/// Distances shorter than this are spaced in groups, in microseconds: timers are no finer.
+/// The distance in microseconds below which requests are spaced in groups, because timers are no
+/// finer.
 const GROUPED_SPACING_MICROS: u64 = 20_000;
-/// Distances shorter than this are kept on average, in microseconds: each late wake-up would
-/// otherwise be lost.
+/// The distance in microseconds below which the distance applies on average, to make up for late
+/// wake-ups.
 const AVERAGED_SPACING_MICROS: u64 = 50_000;
-/// Over how many distances the average is kept.
+/// The number of distances over which the average applies.
 const AVERAGED_OVER: u32 = 10;
-/// The most that the guard adds to one distance, in microseconds.
+/// The largest guard of one distance, in microseconds.
 const LARGEST_GUARD: u64 = 10_000;
-/// The largest group, so that a spacing window is remembered exactly.
+/// The largest group of requests whose spacing window the ring records exactly.
 const LARGEST_GROUP: u64 = 400;
-/// Windows of this length and more are long. One that is spread is spread over this time: servers
-/// that count smoothly know seconds and minutes, longer quotas are counters.
+/// The length from which a window counts as long, and the time over which a long window is spread.
+/// Servers that count smoothly use seconds and minutes; longer quotas are counters.
 const LONG_WINDOW: Duration = Duration::from_secs(60);
 
-/// Short windows of this length and more are filled in a share of their time by a run that is over
-/// after a few of them.
+/// The length from which a short window is filled in a share of its time, if the run needs only a
+/// few windows.
 const FILLED_FROM: Duration = Duration::from_secs(5);
-/// The longest window that headers declare and that is filled so: a minute, as hosts round it.
+/// The length up to which a window is filled in a share of its time: a minute, plus the rounding of
+/// hosts that declare it.
 const FILLED_UP_TO: Duration = Duration::from_secs(62);
-/// The part of such a window in which it is filled is one in so many.
+/// The divisor of a window's length that gives the time in which the window is filled.
 const FILLED_IN_PART: u32 = 10;
-/// Runs of this many windows and more space them evenly: that costs them 2 % at most.
+/// The number of windows from which a run spaces them evenly, which costs the run 2 % at most.
 const MANY_WINDOWS: u32 = 50;
 
-/// A spacing window of a budget.
+/// A spacing window of a budget, derived from one of its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spacing {
     window: Window,
     /// The limit whose requests are spaced.
     limit: Window,
-    /// The width at the full rate, guard included, in microseconds.
+    /// The width at the full rate in microseconds, guard included.
     width: u64,
-    /// The guard, in microseconds.
+    /// The addition to the width, in microseconds.
     guard: u64,
-    /// The index of the long window that it spreads. It holds only while the backlog exceeds what
-    /// that window has left.
+    /// The index of the long window that is spread, if any. Spacing then applies only while the
+    /// backlog exceeds the rest of that window.
     spread_of: Option<usize>,
-    /// It holds only for callers with at least this many requests to come, or an unknown number.
+    /// The smallest backlog of a caller to which spacing applies. An unknown backlog always counts
+    /// as large enough.
     smallest_backlog: u32,
 }
 
@@ -113,47 +115,46 @@ impl Spacing {
         }
     }
 
-    /// Returns the window: so many in so much time, without the guard.
+    /// Returns the spacing [`Window`], without the guard.
     #[must_use]
     pub fn window(&self) -> &Window {
         &self.window
     }
 
-    /// Returns the limit whose requests it spaces.
+    /// Returns the limit whose requests are spaced.
     #[must_use]
     pub fn limit(&self) -> &Window {
         &self.limit
     }
 
-    /// Returns by how much the window is widened.
+    /// Returns the time by which the window is widened.
     #[must_use]
     pub fn guard(&self) -> Duration {
         Duration::from_micros(self.guard)
     }
 
-    /// Returns the index of the long window that it spreads.
+    /// Returns the index of the long window that is spread, if any.
     #[must_use]
     pub fn spread_of(&self) -> Option<usize> {
         self.spread_of
     }
 
-    /// Returns whether a caller with this many requests to come obeys it; zero if the caller does
-    /// not know.
+    /// Returns whether spacing applies to a caller with a backlog; zero is an unknown backlog.
     #[inline]
     #[must_use]
     pub fn holds_for(&self, backlog: u32) -> bool {
         backlog == 0 || backlog >= self.smallest_backlog
     }
 
-    /// Returns the width at the full rate, guard included, in microseconds.
+    /// Returns the width at the full rate in microseconds, guard included.
     #[inline]
     pub(crate) fn width(&self) -> u64 {
         self.width
     }
 }
 
-/// Returns the spacing windows of those windows of a list that are spaced: those of the slowest short
-/// window, or that of the shortest long one where there is no short window.
+/// Returns the [`Spacing`] windows for a list of windows: those of the slowest short window or,
+/// without a short window, that of the shortest long one.
 pub(crate) fn spacings(list: &[Window], is_spaced: impl Fn(&Window) -> bool) -> Vec<Spacing> {
     let distance = |window: &Window| micros(window.per) / u64::from(window.limit.get());
     let slowest = |below: Duration| {
@@ -163,7 +164,7 @@ pub(crate) fn spacings(list: &[Window], is_spaced: impl Fn(&Window) -> bool) -> 
     if let Some(window) = slowest(LONG_WINDOW) {
         let mut spacings = of_short(window);
         if window.per >= FILLED_FROM {
-            // While it is filled, the shorter ones are what is spaced.
+            // A run that fills this window needs even distances from the shorter ones.
             spacings.extend(slowest(FILLED_FROM).map(evenly).unwrap_or_default());
         }
         return spacings;
@@ -174,12 +175,12 @@ pub(crate) fn spacings(list: &[Window], is_spaced: impl Fn(&Window) -> bool) -> 
     spread.map_or_else(Vec::new, |(index, window)| vec![of_long(index, window)])
 }
 
-/// Returns the spacing window of a long window.
+/// Returns the [`Spacing`] of a long window.
 fn of_long(index: usize, window: &Window) -> Spacing {
     spread_over(window, window.per.min(LONG_WINDOW), Some(index))
 }
 
-/// Returns a spacing window that spreads the requests of a window over a shorter time.
+/// Returns the [`Spacing`] that spreads the requests of a window over a shorter time.
 fn spread_over(window: &Window, time: Duration, spread_of: Option<usize>) -> Spacing {
     let distance = micros(time) / u64::from(window.limit.get());
     let group = group_at(distance);
@@ -187,12 +188,12 @@ fn spread_over(window: &Window, time: Duration, spread_of: Option<usize>) -> Spa
     Spacing::new(*window, group, group * distance, guard, spread_of)
 }
 
-/// Returns how many requests go together at this distance.
+/// Returns the number of requests in a group at a distance in microseconds.
 fn group_at(distance: u64) -> u64 {
     (GROUPED_SPACING_MICROS / distance.max(1)).clamp(1, LARGEST_GROUP)
 }
 
-/// Returns the spacing windows of a short window.
+/// Returns the [`Spacing`] windows of a short window.
 fn of_short(window: &Window) -> Vec<Spacing> {
     let mut spacings = evenly(window);
     if window.per >= FILLED_FROM && !spacings.is_empty() {
@@ -204,11 +205,11 @@ fn of_short(window: &Window) -> Vec<Spacing> {
     spacings
 }
 
-/// Returns the spacing windows that keep the requests of a window at equal distances.
+/// Returns the [`Spacing`] windows that keep the requests of a window at equal distances.
 fn evenly(window: &Window) -> Vec<Spacing> {
     let limit = u64::from(window.limit.get());
     if limit == 1 {
-        // It is its own spacing.
+        // A window of one request already keeps its requests apart.
         return Vec::new();
     }
     let in_time = |group: u64| micros(window.per) * group / limit;
@@ -220,28 +221,29 @@ fn evenly(window: &Window) -> Vec<Spacing> {
     let group = group_at(distance);
     let over = group * u64::from(AVERAGED_OVER);
     vec![
-        // Never closer than nine tenths of the distance, and the distance itself on average.
+        // Two requests are never closer than nine tenths of the distance; the average is the
+        // distance.
         Spacing::new(*window, group, in_time(group) * 9 / 10, 0, None),
         Spacing::new(*window, over, in_time(over), in_time(over) / 50, None),
     ]
 }
 
-/// Returns the time in which a caller with so many requests to come fills a window, if it fills the
-/// window faster than evenly; zero requests are an unknown number.
+/// Returns the time in which a caller fills a [`Window`], if the caller fills it faster than
+/// evenly. A backlog of zero is unknown.
 pub(crate) fn fill_time(window: &Window, backlog: u32) -> Option<Duration> {
     let is_of_few_windows = backlog > 0 && backlog < few_windows(window);
     let is_filled = (FILLED_FROM..=FILLED_UP_TO).contains(&window.per) && is_of_few_windows;
     is_filled.then(|| window.per / FILLED_IN_PART)
 }
 
-/// Returns the number of requests from which on a run spaces a window evenly.
+/// Returns the backlog from which a run spaces a [`Window`] evenly.
 fn few_windows(window: &Window) -> u32 {
     window.limit.get().saturating_mul(MANY_WINDOWS)
 }
 
-/// Returns the distance of requests that fill a long window, as a share of the even distance, if a
-/// share of the window is used: the first half goes fast, the rest ever more slowly, so that a run
-/// that ends within the window does not wait for its end.
+/// Returns the distance between requests that fill a long window, as a share of the even distance.
+/// The first half of the window is used fast, and the second half more and more slowly. A run that
+/// ends within the window therefore does not wait for its end.
 pub(crate) fn fill_distance(used: f64) -> f64 {
     0.1 + 1.8 * (used - 0.5).max(0.0)
 }
@@ -267,7 +269,7 @@ mod tests {
         assert_eq!(widths("8/SECOND+50/10SECOND", 100), [20_400, 127_500]);
     }
 
-    /// The windows of each spacing in microseconds, guard included.
+    /// Returns the limit, the width in microseconds and the spread window of each [`Spacing`].
     fn spaced(rates: &str) -> Vec<(u32, u64, Option<usize>)> {
         let list = parse_rates(rates).unwrap();
         let shown =

@@ -1,4 +1,4 @@
-//! Rates as written in config, and the windows that they mean.
+//! Rates as written in configuration, and the windows that they mean.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -11,17 +11,17 @@ pub use words::{LimitBasis, limit_in_words, rates_in_words, window_in_words};
 
 mod words;
 
-/// At most `limit` permits in any interval of length `per`.
+/// A limit of at most `limit` permits in any interval of length `per`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Window {
-    /// How many weights.
+    /// The largest total weight in an interval.
     pub limit: NonZeroU32,
-    /// In which time.
+    /// The length of the interval.
     pub per: Duration,
 }
 
 impl Window {
-    /// Makes a window.
+    /// Creates a window.
     #[must_use]
     pub const fn new(limit: NonZeroU32, per: Duration) -> Self {
         Self { limit, per }
@@ -29,7 +29,7 @@ impl Window {
 }
 
 impl fmt::Display for Window {
-    /// Writes the form that [`FromStr`] reads: `10/SECOND`, `1/3SECOND`, `5000/HOUR`.
+    /// Writes the form that [`FromStr`] parses: `10/SECOND`, `1/3SECOND`, `5000/HOUR`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micros = self.per.as_micros();
         for (unit, length) in [
@@ -50,7 +50,7 @@ impl fmt::Display for Window {
     }
 }
 
-/// Why a text is not a rate.
+/// The reason why a text is not a rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{text}' is not a rate: {why}; write for instance 10/SECOND, 1/3SECOND or 10/SECOND+5000/HOUR"
@@ -58,7 +58,7 @@ impl fmt::Display for Window {
 pub struct RateError {
     /// The text as given.
     pub text: String,
-    /// What is wrong with it.
+    /// The reason, in words.
     pub why: &'static str,
 }
 
@@ -104,7 +104,7 @@ impl FromStr for Window {
     }
 }
 
-/// The longest window. Stores remember a little longer than this.
+/// The longest window. Stores keep permits slightly longer than this.
 pub const MAX_WINDOW: Duration = Duration::from_secs(31 * 86_400);
 
 fn unit_length(unit: &str) -> Option<Duration> {
@@ -118,15 +118,15 @@ fn unit_length(unit: &str) -> Option<Duration> {
     })
 }
 
-/// Reads windows joined by `+`: `10/SECOND+5000/HOUR`. All of them hold.
+/// Parses windows joined by `+`: `10/SECOND+5000/HOUR`. All of them apply.
 ///
 /// # Errors
-/// Names the first part that is not a rate.
+/// Returns [`RateError`] for the first part that is not a rate.
 pub fn parse_rates(text: &str) -> Result<Vec<Window>, RateError> {
     text.split('+').map(str::parse).collect()
 }
 
-/// Writes windows the way [`parse_rates`] reads them.
+/// Writes windows in the form that [`parse_rates`] parses.
 #[must_use]
 pub fn format_rates(windows: &[Window]) -> String {
     windows

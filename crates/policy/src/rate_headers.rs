@@ -1,12 +1,15 @@
-//! Rate headers: what a response says about the limits of its origin, and what follows from it.
+//! Rate headers: the limits that a response declares for its origin, and the decisions from them.
 //!
-//! [`read`] understands the RFC draft `RateLimit` and `RateLimit-Policy` (all drafts), the fields
-//! `RateLimit-Limit`, `-Remaining` and `-Reset`, and `X-RateLimit-*` as Crossref, GitHub, OpenAlex,
-//! Zenodo and many others send it. [`tighten`] and [`spread`] are the decisions on top. Malformed
-//! fields are ignored and counted, absurd values are capped, and no value makes anything panic.
+//! [`read`] parses three families of fields:
 //!
-//! Pure: which requests a quota concerns, where its state lies and when to act are the caller's.
-//! `Retry-After` is read in [`crate::retry_after`] and takes precedence over everything here.
+//! - `RateLimit` and `RateLimit-Policy` of all RFC drafts.
+//! - `RateLimit-Limit`, `-Remaining` and `-Reset`.
+//! - `X-RateLimit-*`, as Crossref, GitHub, OpenAlex, Zenodo and many others send them.
+//!
+//! [`tighten`] and [`spread`] decide from a reading. Malformed fields are ignored and counted, and
+//! absurd values are capped. The functions are pure: the caller knows the requests that a quota
+//! concerns, and keeps its state. [`crate::retry_after`] parses `Retry-After`, which takes
+//! precedence.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -26,64 +29,65 @@ mod window;
 pub use decide::{Trust, spread, tighten, tighten_concurrency};
 pub use window::ImpliedWindow;
 
-/// The longest window of a [`Quota`]. A longer one is cut to it, and its limit in proportion.
+/// The longest window of a [`Quota`]. A longer window is shortened to it, and its limit lowered in
+/// proportion.
 pub const MAX_WINDOW: Duration = Duration::from_secs(86_400);
 
-/// The shortest window of a [`Quota`]. One that is stated as shorter is malformed.
+/// The shortest window of a [`Quota`]. A shorter declared window is malformed.
 pub const MIN_WINDOW: Duration = Duration::from_millis(1);
 
-/// The longest time to a reset. A later one is cut to it.
+/// The longest time to a reset. A later reset is moved to it.
 ///
-/// A day loses nothing on longer quotas: the rest of a quota is spread over a day that begins anew
-/// with each response, so that it lasts; and an exhausted one is asked about once a day.
+/// A day is sufficient for longer quotas. The rest of a quota is spread over a day that starts
+/// again with each response, and an exhausted quota is tried about once a day.
 pub const MAX_RESET: Duration = Duration::from_secs(86_400);
 
-/// From this time to the reset on a spent quota holds back its own kind of requests alone, and not
-/// the host.
+/// The time to the reset from which an exhausted quota delays only its own kind of requests instead
+/// of the host.
 const LONG_RESET: Duration = Duration::from_secs(60);
 
-/// The most quotas in one [`RateHeaderReading`].
+/// The largest number of quotas in one [`RateHeaderReading`].
 pub const MAX_QUOTAS: usize = 32;
 
-/// What the headers of one response say.
+/// The values in the rate headers of one response.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RateHeaderReading {
     /// The quotas, without duplicates, in an order that does not depend on that of the headers.
     pub quotas: Vec<Quota>,
-    /// The most requests at a time: the least of those stated, and at least one.
+    /// The limit of concurrent requests: the lowest declared one, and at least one.
     pub concurrency: Option<NonZeroU32>,
-    /// What this request cost, or would have cost, of the quotas in [`Unit::Credits`].
+    /// The cost of this request, or of the refused request, in quotas of [`Unit::Credits`].
     pub cost: Option<u32>,
-    /// How many fields, or members of a field, were ignored because they could not be read.
+    /// The number of fields, or members of a field, that were ignored because they are malformed.
     pub malformed: u32,
 }
 
-/// One quota of an origin. It has a limit or a remainder, or both.
+/// A quota of an origin, with a limit, a remainder, or both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Quota {
-    /// What it counts.
+    /// The [`Unit`] of the counts.
     pub unit: Unit,
-    /// The time in which the limit holds, from [`MIN_WINDOW`] to [`MAX_WINDOW`].
+    /// The interval of the limit, from [`MIN_WINDOW`] to [`MAX_WINDOW`].
     pub window: Option<Duration>,
-    /// How much is allowed in a window.
+    /// The amount that is allowed in a window.
     pub limit: Option<u32>,
-    /// How much of it is left.
+    /// The amount that remains.
     pub remaining: Option<u32>,
-    /// The time until more is left, at most [`MAX_RESET`]; zero for a reset that has passed.
+    /// The time until more is available, at most [`MAX_RESET`]; zero for a reset that has passed.
     pub resets_in: Option<Duration>,
-    /// Which part of the origin's capacity it is: the partition key of the RFC draft as written,
-    /// or the resource that GitHub names. Requests of other partitions have quotas of their own.
+    /// The partition of the origin's capacity: the partition key of the RFC draft, or the resource
+    /// that GitHub names. Requests of other partitions have their own quotas.
     pub partition: Option<Box<str>>,
-    /// The headers that state it.
+    /// The headers that declare the quota.
     pub source: RateHeaderFamily,
 }
 
 impl Quota {
-    /// Returns the time between two requests that cost `cost` each, so that what is left lasts
-    /// until the reset. If less than `cost` is left, the whole time until the reset.
+    /// Returns the distance between two requests of cost `cost` at which the remainder lasts until
+    /// the reset. If less than `cost` remains, returns the whole time until the reset.
     ///
-    /// None where the quota asks for no pause: it does not count what a request spends, states no
-    /// remainder or no reset, or the request is free.
+    /// Returns `None` if the quota requires no pause. This is so if its unit does not count
+    /// requests, if the remainder or the reset is unknown, or if the request costs nothing.
     #[must_use]
     pub fn gap(&self, cost: u32) -> Option<Duration> {
         match self.unit {
@@ -94,29 +98,29 @@ impl Quota {
     }
 }
 
-/// What a quota counts.
+/// The unit that a [`Quota`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Unit {
     /// Requests, the default of the RFC draft.
     Requests,
     /// Bytes of content.
     ContentBytes,
-    /// Requests at a time.
+    /// Concurrent requests.
     ConcurrentRequests,
     /// Credits, of which a request costs any number (OpenAlex).
     Credits,
-    /// Something else. Such a quota decides nothing.
+    /// Another unit. Such a quota has no effect.
     Other,
 }
 
-/// The headers that state a quota.
+/// The family of headers that declares a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RateHeaderFamily {
-    /// `RateLimit` and `RateLimit-Policy`, as drafts 8 and later have them.
+    /// `RateLimit` and `RateLimit-Policy`, as in drafts 8 and later.
     RateLimit,
     /// `RateLimit: limit=10, remaining=5, reset=3`, the single field of draft 7.
     RateLimitSingle,
-    /// `RateLimit-Limit`, `-Remaining` and `-Reset`, as drafts up to 6 have them.
+    /// `RateLimit-Limit`, `-Remaining` and `-Reset`, as in drafts up to 6.
     RateLimitFields,
     /// `X-RateLimit-*` or `X-Rate-Limit-*`.
     XRateLimit,
@@ -124,23 +128,27 @@ pub enum RateHeaderFamily {
     Implied,
 }
 
-/// What is known about the headers of a host beforehand.
+/// Configured knowledge about the headers of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateHeaderHints {
-    /// How `RateLimit-Reset` and `X-RateLimit-Reset` are written.
+    /// The [`ResetForm`] of `RateLimit-Reset` and `X-RateLimit-Reset`.
     pub reset: ResetForm,
-    /// The window of quotas whose headers state none.
+    /// The window of quotas whose headers declare no window.
     pub window: Option<Duration>,
 }
 
-/// How a reset is written. HTTP dates are read under all forms.
+/// The form of a reset. Every form also accepts HTTP dates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResetForm {
-    /// By size: below 10^8 seconds left, below 10^11 seconds since 1970, below 10^14 milliseconds
-    /// since 1970; malformed beyond that.
+    /// The form follows from the size of the number:
+    ///
+    /// - below 10^8, seconds until the reset,
+    /// - below 10^11, seconds since 1970,
+    /// - below 10^14, milliseconds since 1970,
+    /// - otherwise the reset is malformed.
     #[default]
     Recognise,
-    /// Seconds left.
+    /// Seconds until the reset.
     SecondsLeft,
     /// Seconds since 1970.
     EpochSeconds,
@@ -148,12 +156,11 @@ pub enum ResetForm {
     EpochMilliseconds,
 }
 
-/// Reads the rate headers of a response that was received at `received`.
+/// Parses the rate headers of a response that was received at `received`.
 ///
-/// Times of day are measured against the response's own `Date` where it has one, so that a wrong
-/// clock on either side does not matter. Lines of the same name are one list (RFC 9110 section
-/// 5.3); a structured field of which any part cannot be parsed is ignored as a whole (RFC 9651
-/// section 4.2).
+/// Times of day are compared with the `Date` of the response if present, so that a wrong clock on
+/// either side has no effect. Lines of the same name are one list (RFC 9110 section 5.3). A
+/// structured field with a malformed part is ignored as a whole (RFC 9651 section 4.2).
 #[must_use]
 pub fn read(
     headers: &HeaderMap,
@@ -185,8 +192,8 @@ pub fn read(
     RateHeaderReading::new(quotas, concurrency, cost, malformed)
 }
 
-/// Returns whether a response may have rate headers; most have none. Takes one look at the first
-/// letter of each name.
+/// Returns whether a response may have rate headers. Most have no such headers, so the check looks
+/// first at the first letter of each name.
 #[must_use]
 pub fn is_stated(headers: &HeaderMap) -> bool {
     let mut names = headers.keys().map(http::HeaderName::as_str);
@@ -200,7 +207,7 @@ fn may_state_a_rate(name: &str) -> bool {
 }
 
 impl RateHeaderReading {
-    /// Returns whether a quota is spent that comes back only in a minute or later.
+    /// Returns whether a quota is exhausted and resets only after [`LONG_RESET`] or later.
     #[must_use]
     pub fn is_spent_for_long(&self) -> bool {
         let least = self.cost.unwrap_or(1).max(1);
@@ -232,7 +239,7 @@ impl RateHeaderReading {
             .filter_map(|quota| quota.limit)
             .chain(concurrency)
             .min()
-            // Zero at a time would be no service at all: one request finds out.
+            // Zero concurrent requests would mean no service at all, so one request tests it.
             .map(|limit| NonZeroU32::new(limit).unwrap_or(NonZeroU32::MIN));
         Self {
             quotas,
@@ -243,11 +250,11 @@ impl RateHeaderReading {
     }
 }
 
-/// The headers, and how to read them.
+/// The headers, and the hints for their values.
 struct RateHeaderReader<'a> {
     headers: &'a HeaderMap,
     hints: &'a RateHeaderHints,
-    /// When the response was sent, by the clock that its times of day follow.
+    /// The time at which the response was sent, on the clock of its times of day.
     sent: Timestamp,
     malformed: u32,
 }
@@ -258,7 +265,7 @@ impl RateHeaderReader<'_> {
     }
 }
 
-/// A quota as the headers state it, before the caps.
+/// A quota as the headers declare it, before the caps.
 #[derive(Clone, Debug)]
 struct DeclaredQuota {
     /// The name of its policy.
@@ -286,7 +293,7 @@ impl DeclaredQuota {
         }
     }
 
-    /// Caps the values. A time alone is not a quota.
+    /// Caps the values. Returns `None` for a time without a limit or a remainder.
     fn into_quota(self, usual_window: Option<Duration>) -> Option<Quota> {
         let remaining = match (self.limit, self.remaining) {
             (None, None) => return None,
@@ -313,8 +320,8 @@ impl DeclaredQuota {
     }
 }
 
-/// Returns the limit that keeps the stated rate when the window is cut to [`MAX_WINDOW`]. It stays
-/// above zero if it was.
+/// Returns the limit that keeps the declared rate if the window is shortened to [`MAX_WINDOW`]. A
+/// limit above zero stays above zero.
 fn limit_per_day_at_most(limit: u64, window: Duration) -> u64 {
     if window <= MAX_WINDOW {
         return limit;

@@ -1,4 +1,4 @@
-//! Whether to try again, and when.
+//! The decision about a retry and its instant.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use http::Method;
 use crate::classify::{AttemptClass, AttemptMeaning};
 use crate::time::BootInstant;
 
-/// How often and how patiently a request is tried again.
+/// The number and the timing of retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Attempts in all, the first included.
+    /// The number of attempts, the first included.
     pub attempts: NonZeroU32,
-    /// The first backoff after a transient fault; doubles each time.
+    /// The first backoff after a transient fault, which doubles each time.
     pub transient_base: Duration,
-    /// The least backoff after a throttling answer.
+    /// The shortest backoff after a throttling response.
     pub throttled_base: Duration,
-    /// The longest backoff of our own. Says nothing about what a server asks for.
+    /// The longest backoff. A wait that the server requests may be longer.
     pub ceiling: Duration,
 }
 
@@ -32,17 +32,17 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Whether a request may be sent twice.
+/// The permission to send a request twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeatable {
-    /// It may: the method is idempotent, or the caller says so.
+    /// The request may be repeated: the method is idempotent, or the caller allows it.
     Yes,
-    /// It may not.
+    /// The request must not be repeated.
     No,
 }
 
 impl Repeatable {
-    /// Judges by the method alone (RFC 9110 section 9.2.2).
+    /// Decides by the method alone (RFC 9110 section 9.2.2).
     #[must_use]
     pub fn of(method: &Method) -> Self {
         if method.is_idempotent() {
@@ -53,58 +53,59 @@ impl Repeatable {
     }
 }
 
-/// What is known when an attempt has ended badly.
+/// An attempt that ended without success, with the facts for [`decide`].
 #[derive(Clone, Copy, Debug)]
 pub struct EndedAttempt {
-    /// Which attempt it was, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// What it came to.
+    /// The classification of the attempt.
     pub class: AttemptClass,
-    /// Whether the request may be repeated.
+    /// The permission to repeat the request.
     pub repeatable: Repeatable,
-    /// The end of the block or open that the breaker now has: the retry comes no earlier.
+    /// The end of the block or open of the breaker, which is the earliest retry.
     pub open_until: Option<BootInstant>,
-    /// The end of the wait that the server asked for.
+    /// The end of the wait that the server requested.
     pub asked_until: Option<BootInstant>,
-    /// The caller's patience.
+    /// The deadline of the caller.
     pub deadline: BootInstant,
-    /// Whether the site's budget for retries is used up.
+    /// Set if the retry budget of the site is used up.
     pub is_over_budget: bool,
-    /// Whether the caller waits for the next probe of a breaker that a failure has opened.
+    /// Set if the caller waits for the next probe of a breaker that opened.
     pub awaits_probe: bool,
-    /// Whether the limiter learns from refusals when the host admits the next request.
+    /// Set if the limiter learns from refusals, and therefore decides when the next request goes.
     pub is_learned: bool,
 }
 
-/// What to do next.
+/// The next step after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryDecision {
     /// Return the result as it is.
     Stop(StopReason),
-    /// Try again at this instant, and not earlier.
+    /// Retry at this instant, and not earlier.
     RetryAt(BootInstant),
 }
 
-/// Why there is no further attempt.
+/// The reason why there is no further attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
-    /// The answer is final: a success, or a failure that a retry does not change.
+    /// The response is final: a success, or a failure that a retry does not change.
     Final,
     /// All attempts are used up.
     Attempts,
-    /// The next attempt would come after the deadline.
+    /// The next attempt would be after the deadline.
     Deadline {
-        /// When it would come.
+        /// The instant of that attempt.
         until: BootInstant,
     },
     /// The breaker is open after the failure.
     BreakerOpen {
-        /// When the next probe may be sent.
+        /// The instant of the next probe.
         until: BootInstant,
     },
-    /// The method is not idempotent and the caller did not allow repeats.
+    /// The method is not idempotent, and the caller did not allow a repeat.
     NotRepeatable,
-    /// Retries to the host have used up what its successes earned.
+    /// The retries to the host have used up the [`RetryBudget`](crate::retry_budget::RetryBudget)
+    /// of its successes.
     RetryBudget,
 }
 
@@ -122,7 +123,7 @@ impl StopReason {
         }
     }
 
-    /// Returns when the next attempt is due, where it is only too late for this request.
+    /// Returns when the next attempt is due, if it is only too late for this request.
     #[must_use]
     pub const fn until(self) -> Option<BootInstant> {
         match self {
@@ -132,7 +133,8 @@ impl StopReason {
     }
 }
 
-/// Returns whether an attempt that ended so would be repeated, time and budget aside.
+/// Returns whether an attempt with this result would be repeated, without regard to time and
+/// budget.
 #[must_use]
 pub fn wants_retry(
     policy: &RetryPolicy,
@@ -143,14 +145,16 @@ pub fn wants_retry(
     class.transient && repeatable == Repeatable::Yes && attempt < policy.attempts.get()
 }
 
-/// Decides on the next step after an attempt. `jitter_sample` is a random share in 0..1.
+/// Decides on the next step after an [`EndedAttempt`]. `jitter_sample` is a random number in
+/// `0..1`.
 ///
-/// A wait that the server asks for takes the place of the backoff: the server knows best, and
-/// nothing is added to it. It is never cut to the backoff's ceiling. A block or open of the breaker
-/// is a minimum in every case; if the answer has opened it, only callers that await its probe try
-/// again. Backoff has equal jitter: half of it fixed, half of it random. After a refusal there is
-/// none where the limiter learns: it holds all requests to the host back, this one among them, and
-/// a breaker opens for no longer than that.
+/// - A wait that the server requests replaces the backoff, without any addition and without the
+///   ceiling.
+/// - A block or open of the breaker is always the minimum. If the response opened the breaker, only
+///   callers that wait for its probe try again.
+/// - A backoff has equal jitter: half is fixed, half is random.
+/// - If the limiter learns, there is no backoff after a refusal. The limiter delays every request
+///   to the host, and a breaker opens for no longer than that.
 #[must_use]
 pub fn decide(
     policy: &RetryPolicy,
@@ -170,7 +174,7 @@ pub fn decide(
     if ended.is_over_budget {
         return RetryDecision::Stop(StopReason::RetryBudget);
     }
-    // A wait of zero says nothing about when to come back.
+    // A wait of zero does not say when to return.
     let asked = ended.asked_until.filter(|asked| *asked > now);
     let awaits_limit = ended.is_learned && ended.class.outcome == AttemptMeaning::Throttled;
     let own = || {
@@ -312,7 +316,7 @@ mod tests {
             ended.asked_until = Some(NOW + Duration::from_secs(1));
             let at = wait(decide(&RetryPolicy::default(), &ended, NOW, 1.0));
             assert_eq!(at, Duration::from_secs(1), "attempt {attempt}");
-            // A wait of zero is none.
+            // A wait of zero counts as no wait.
             ended.asked_until = Some(NOW);
             let at = wait(decide(&RetryPolicy::default(), &ended, NOW, 0.0));
             assert!(at >= Duration::from_secs(1), "attempt {attempt}: {at:?}");

@@ -4,20 +4,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::time::Timestamp;
 
-/// Longer than any server means: a century. What is beyond it is cut to it.
+/// The longest wait: a century. Longer waits are cut to it.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(100 * 366 * 86_400);
 
-/// Reads a `Retry-After` value: how long from now on the server asks for no requests.
+/// Parses a `Retry-After` value: the time from now for which the server wants no requests.
 ///
-/// Takes delta-seconds and the three date forms of RFC 9110. A date is measured against the
-/// response's own `Date` where that is given, so that a wrong clock on either side does not matter,
-/// and against `now` otherwise. A date that has passed is a wait of zero. Fractions of a second are
-/// rounded up. Anything else is no statement at all.
+/// The value is delta-seconds, or one of the three date forms of RFC 9110. A date is compared with
+/// the `Date` of the response if present, so that a wrong clock on either side has no effect;
+/// otherwise with `now`. A date in the past is a wait of zero. Fractions of a second are rounded
+/// up. Returns `None` for any other value.
 #[must_use]
 pub fn parse_retry_after(value: &str, date: Option<&str>, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Digits that overflow are a very long time, not garbage.
+        // Digits that overflow mean a very long time; they are not malformed.
         return Some(
             value
                 .parse()
@@ -48,7 +48,7 @@ pub fn parse_retry_after(value: &str, date: Option<&str>, now: Timestamp) -> Opt
     )
 }
 
-/// Reads an HTTP date in any of its three forms.
+/// Parses an HTTP date in any of its three forms.
 #[must_use]
 pub fn http_date(text: &str) -> Option<Timestamp> {
     let time = httpdate::parse_http_date(text.trim()).ok()?;
@@ -59,11 +59,11 @@ pub fn http_date(text: &str) -> Option<Timestamp> {
     Some(Timestamp::from_micros(micros))
 }
 
-/// The last second that an HTTP date can name, the end of the year 9999, since the Unix epoch.
+/// The last second that an HTTP date can represent, the end of the year 9999, since 1970.
 const LAST_HTTP_DATE: Duration = Duration::from_secs(253_402_300_799);
 
-/// Writes an HTTP date, to the second. Times before 1970 or after 9999 become the nearest one that
-/// a date can name.
+/// Writes an HTTP date with whole seconds. Times before 1970 or after 9999 become the nearest time
+/// that a date can represent.
 #[must_use]
 pub fn format_http_date(at: Timestamp) -> String {
     let since = Duration::from_micros(u64::try_from(at.as_micros()).unwrap_or(0));
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// 1994-11-06T08:49:37Z, the instant of the RFC's examples.
+    /// The instant of the examples in the RFC: 1994-11-06T08:49:37Z.
     const NOW: Timestamp = Timestamp::from_micros(784_111_777_000_000);
 
     fn seconds(value: &str, date: Option<&str>) -> Option<u64> {

@@ -1,49 +1,50 @@
-//! The retry budget of a site: retries of all processes together stay a share of the requests that
-//! succeed.
+//! The retry budget of a site: the retries of all processes stay a share of the successful
+//! requests.
 //!
-//! A failing origin must not get more load than a healthy one. The first few retries are free; then
-//! each has to be earned by successes. A retry after a throttling answer costs half, because the
-//! origin is up and says so.
+//! A failing origin must not get more load than a healthy one. The first few retries are free.
+//! Further retries must be earned by successes. A retry after a throttling response costs half,
+//! because the origin is up.
 
 use serde::{Deserialize, Serialize};
 
 use crate::classify::AttemptMeaning;
 use crate::time::{BootInstant, micros};
 
-/// What a retry after a transient fault costs.
+/// The cost of a retry after a transient fault.
 const TRANSIENT_COST: u16 = 10;
-/// What a retry after a throttling answer costs.
+/// The cost of a retry after a throttling response.
 const THROTTLED_COST: u16 = 5;
-/// How much may be spent in advance: ten retries.
+/// The credit for retries in advance: ten retries.
 const ADVANCE_CREDIT: u16 = 10 * TRANSIENT_COST;
-/// What a success earns: a fifth of a retry.
+/// The credit for a success: a fifth of a retry.
 const SUCCESS_CREDIT: u16 = 2;
 
-/// How long it takes until time alone earns a retry back, in microseconds.
+/// The time in microseconds that alone earns one retry back.
 const FORGIVEN_AFTER: u64 = 60_000_000;
 
-/// How much of the budget is spent.
+/// The used part of a retry budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryBudget {
     spent: u16,
-    /// Since when time earns.
+    /// The instant from which time earns retries back.
     since: BootInstant,
 }
 
 impl RetryBudget {
-    /// Makes a budget of which so much is spent, and to which time adds from an instant on.
+    /// Creates a budget with `spent` used credit, to which time adds from `since` on.
     #[must_use]
     pub const fn new(spent: u16, since: BootInstant) -> Self {
         Self { spent, since }
     }
 
-    /// Returns how much is spent: nothing while no retry has to be earned back.
+    /// Returns the used credit; zero if no retry must be earned back.
     #[must_use]
     pub const fn spent(self) -> u16 {
         self.spent
     }
 
-    /// Takes in how an attempt ended. Returns whether it may be repeated, if it wants that.
+    /// Records the result of an attempt. Returns whether a retry is allowed, if the attempt wants
+    /// one.
     pub fn settle(&mut self, outcome: AttemptMeaning, wants_retry: bool, now: BootInstant) -> bool {
         self.forgive(now);
         let cost = match outcome {
@@ -68,7 +69,7 @@ impl RetryBudget {
         may
     }
 
-    /// Earns a retry back for each minute that has passed.
+    /// Earns one retry back for each minute that has passed.
     fn forgive(&mut self, now: BootInstant) {
         if self.spent == 0 {
             return;
@@ -81,7 +82,7 @@ impl RetryBudget {
         self.since = self.since.plus_micros(minutes * FORGIVEN_AFTER);
     }
 
-    /// Moves its instant to the clock of the current boot of the machine.
+    /// Moves its instant to the clock of the current boot.
     pub(crate) fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
         self.since = shift(self.since);
     }
@@ -95,8 +96,8 @@ mod tests {
 
     const NOW: BootInstant = BootInstant::from_micros(1_000_000_000);
 
-    /// Sends `offered` requests with up to three retries each to an origin that fails as `fails`
-    /// says, and returns how many it got.
+    /// Sends `offered` requests with up to three retries each to an origin whose failures `fails`
+    /// defines. Returns the number of requests that the origin received.
     fn load(offered: u32, mut fails: impl FnMut(u32) -> AttemptMeaning) -> u32 {
         let mut budget = RetryBudget::default();
         let mut sent = 0;
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_few_failures_among_successes_are_always_repeated() {
-        // One in ten fails and is repeated: less than successes earn.
+        // One in ten requests fails and is repeated, which is less than successes earn.
         let sent = load(1_000, |sent| match sent % 11 {
             0 => AttemptMeaning::Failure,
             _ => AttemptMeaning::Success,

@@ -1,9 +1,9 @@
-//! The history of a budget: when permits were used.
+//! The history of a budget: the instants at which permits were used.
 //!
 //! Windows of up to [`EXACT_LIMIT`] share one [`PermitRing`] of exact instants. Each larger window
-//! has a [`BucketRing`] ring of at most [`COARSE_BUCKETS`] buckets; a bucket carries the instant of
-//! its LATEST permit, so that it leaves the window late and never early: a thousandth of the rate
-//! is lost and no window is ever exceeded.
+//! has a [`BucketRing`] of at most [`COARSE_BUCKETS`] buckets. A bucket has the instant of its
+//! latest permit, so it leaves the window late and never early. This costs a thousandth of the
+//! rate, and no window is ever exceeded.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::rate::Window;
 use crate::time::BootInstant;
 use crate::windows::id_of;
 
-/// The largest window whose permits are remembered one by one.
+/// The limit of the largest window whose permits are recorded one by one.
 pub const EXACT_LIMIT: u32 = 4_096;
-/// The most buckets in which a larger window remembers its permits.
+/// The largest number of buckets in which a larger window records its permits.
 pub const COARSE_BUCKETS: u32 = 1_024;
 
 /// The instants of the latest permits, oldest first.
@@ -26,7 +26,7 @@ pub struct PermitRing {
 }
 
 impl PermitRing {
-    /// Returns the instant of the `k`-th latest permit (1 is the latest), if there is one.
+    /// Returns the instant of the `k`-th latest permit (1 is the latest), if recorded.
     #[inline]
     #[must_use]
     pub fn back(&self, k: u32) -> Option<BootInstant> {
@@ -34,12 +34,12 @@ impl PermitRing {
         self.permits.get(index).copied()
     }
 
-    /// Remembers `weight` permits at `at`, and no more than `keep` in all.
+    /// Records `weight` permits at `at`, and keeps no more than `keep` permits.
     #[inline]
     pub fn push(&mut self, at: BootInstant, weight: u32, keep: u32) {
         let at = self.permits.back().map_or(at, |latest| at.max(*latest));
         if self.permits.capacity() == 0 {
-            // Most hosts get one request: the first permit allocates one word.
+            // Most hosts receive one request, so the first permit allocates one word.
             self.permits.reserve_exact(weight.min(keep) as usize);
         }
         if keep == 0 {
@@ -57,7 +57,7 @@ impl PermitRing {
         }
     }
 
-    /// Takes back `weight` permits made at `at`, as far as they are still remembered.
+    /// Removes `weight` permits at `at`, as far as they are still recorded.
     pub fn take_back(&mut self, at: BootInstant, weight: u32) {
         let end = self.permits.partition_point(|used| *used <= at);
         let start = self.permits.partition_point(|used| *used < at);
@@ -65,17 +65,17 @@ impl PermitRing {
         self.permits.drain(start..end);
     }
 
-    /// Returns the instants remembered, oldest first.
+    /// Returns the recorded instants, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = BootInstant> {
         self.permits.iter().copied()
     }
 
-    /// Replaces what is remembered.
+    /// Replaces the recorded instants.
     pub fn restore(&mut self, permits: Vec<BootInstant>) {
         self.permits = permits.into();
     }
 
-    /// Returns the latest instant remembered.
+    /// Returns the latest recorded instant.
     #[must_use]
     pub fn latest(&self) -> Option<BootInstant> {
         self.permits.back().copied()
@@ -88,7 +88,7 @@ impl PermitRing {
     }
 }
 
-/// The permits of one large window, in buckets.
+/// The permits of one large window, in [`Bucket`]s.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BucketRing {
     window: Window,
@@ -100,11 +100,11 @@ pub struct BucketRing {
     buckets: VecDeque<Bucket>,
     #[serde(skip)]
     total: u64,
-    /// How many permits a bucket takes.
+    /// The number of permits in a full bucket.
     share: u32,
 }
 
-/// Grants of a large window that count as used together.
+/// A group of permits of a large window that count as used together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
     latest: BootInstant,
@@ -122,7 +122,7 @@ impl Bucket {
 }
 
 impl BucketRing {
-    /// Starts an empty history of a window.
+    /// Creates the empty history of a [`Window`].
     #[must_use]
     pub fn new(window: Window, width: u64) -> Self {
         Self {
@@ -142,12 +142,12 @@ impl BucketRing {
         self.id
     }
 
-    /// Returns how long it remembers, in microseconds.
+    /// Returns the time for which permits are recorded, in microseconds.
     pub(crate) fn width(&self) -> u64 {
         self.width
     }
 
-    /// Remembers for at least `width` microseconds.
+    /// Extends the recorded time to at least `width` microseconds.
     pub fn widen(&mut self, width: u64) {
         self.width = self.width.max(width);
     }
@@ -157,20 +157,20 @@ impl BucketRing {
         self.buckets.iter().copied()
     }
 
-    /// Replaces what is remembered.
+    /// Replaces the recorded buckets.
     pub fn restore(&mut self, buckets: Vec<Bucket>) {
         self.total = buckets.iter().map(|bucket| u64::from(bucket.count)).sum();
         self.buckets = buckets.into();
     }
 
-    /// Returns the window that this is the history of.
+    /// Returns the [`Window`] of this history.
     #[must_use]
     pub fn window(&self) -> Window {
         self.window
     }
 
-    /// Returns the instant at which the `k`-th latest permit is taken to have been used: never
-    /// earlier than it was.
+    /// Returns the assumed instant of the `k`-th latest permit, which is never earlier than its
+    /// use.
     #[inline]
     #[must_use]
     pub fn back(&self, k: u32) -> Option<BootInstant> {
@@ -184,7 +184,7 @@ impl BucketRing {
         })
     }
 
-    /// Remembers `weight` permits at `at`, and forgets those that have left the window.
+    /// Records `weight` permits at `at`, and drops those that have left the window.
     #[inline]
     pub fn push(&mut self, at: BootInstant, weight: u32) {
         while let Some(oldest) = self
@@ -218,7 +218,7 @@ impl BucketRing {
         }
     }
 
-    /// Takes back `weight` permits made at `at`, as far as their bucket is still there.
+    /// Removes `weight` permits at `at`, as far as their bucket is still recorded.
     pub fn take_back(&mut self, at: BootInstant, weight: u32) {
         let index = self.buckets.partition_point(|bucket| bucket.latest < at);
         if let Some(bucket) = self.buckets.get_mut(index) {
@@ -231,7 +231,7 @@ impl BucketRing {
         }
     }
 
-    /// Returns the latest instant remembered.
+    /// Returns the latest recorded instant.
     #[must_use]
     pub fn latest(&self) -> Option<BootInstant> {
         self.buckets.back().map(|bucket| bucket.latest)

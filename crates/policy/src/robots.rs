@@ -1,9 +1,9 @@
-//! What a site lets robots do: robots.txt as RFC 9309 has it.
+//! The permissions of a site for robots: robots.txt of RFC 9309.
 //!
-//! Pure: fetching the file, keeping it for up to a day and acting on the answer are the caller's.
-//! The parser forgives what crawlers have always forgiven (byte order marks, stray spaces, any line
-//! end) and reads at least the 500 KiB that section 2.5 asks for. `Crawl-delay` is not in the RFC,
-//! and is read because sites mean it.
+//! The module is pure. The caller fetches the file, keeps it for up to a day, and applies the
+//! rules. The parser accepts deviations that crawlers have always accepted: byte order marks, stray
+//! spaces, any line end. At least the 500 KiB that section 2.5 requires are parsed. `Crawl-delay`
+//! is not part of the RFC, but sites rely on it.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ mod pattern;
 use line::RobotsLine;
 use pattern::Pattern;
 
-/// How much of a file is read, in bytes (section 2.5 asks for at least 500 KiB).
+/// The number of bytes of a file that are parsed (RFC 9309 section 2.5 requires at least 500 KiB).
 pub const LIMIT_BYTES: usize = 512 * 1024;
 
-/// The longest crawl delay that is accepted.
+/// The longest accepted crawl delay in seconds.
 const MAX_CRAWL_DELAY_S: f64 = 86_400.0;
 
 /// The rules of one site.
@@ -33,12 +33,12 @@ struct Group {
     /// Product tokens in lower case; `*` for every robot.
     agents: Vec<String>,
     rules: Vec<PathRule>,
-    /// Delays, each for a number of the agents: those that were named above it.
+    /// The delays, each with the number of agents that were named above it.
     delays: Vec<(usize, Duration)>,
 }
 
 impl Group {
-    /// Returns the delay that it asks of an agent.
+    /// Returns the delay for an agent.
     fn delay(&self, agent: &str) -> Option<Duration> {
         let index = self.agents.iter().position(|known| known == agent)?;
         self.delays
@@ -56,14 +56,14 @@ struct PathRule {
 }
 
 impl Robots {
-    /// Reads a file. Whatever cannot be understood is skipped (section 2.2.4).
+    /// Parses a file. Unknown lines are skipped (RFC 9309 section 2.2.4).
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Self {
         let bytes = &bytes[..bytes.len().min(LIMIT_BYTES)];
         let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
         let mut groups: Vec<Group> = Vec::new();
-        // Several user-agent lines in a row share the rules below them; the first rule ends the row
-        // (section 2.1).
+        // Several user-agent lines in a row share the following rules; the first rule ends the row
+        // (RFC 9309 section 2.1).
         let mut naming = false;
         for line in text.split(['\n', '\r']).filter_map(RobotsLine::read) {
             match (line, groups.last_mut()) {
@@ -86,7 +86,8 @@ impl Robots {
                     naming = false;
                     group.rules.extend(rules(false, value));
                 }
-                // Not a rule of the RFC: it does not end a row of user-agent lines (section 2.2.4).
+                // A crawl delay is not a rule of the RFC, so it does not end a row of user-agent
+                // lines (RFC 9309 section 2.2.4).
                 (RobotsLine::CrawlDelay(value), Some(group)) => {
                     let seconds = value
                         .parse::<f64>()
@@ -105,7 +106,7 @@ impl Robots {
     }
 
     /// Returns whether a robot may fetch a path with its query. The longest matching rule decides;
-    /// of two equal ones, the one that allows (section 2.2.2).
+    /// of two equal rules, the one that allows (RFC 9309 section 2.2.2).
     ///
     /// The agent is a product token or a whole `User-Agent` value. `/robots.txt` itself is always
     /// allowed.
@@ -126,7 +127,7 @@ impl Robots {
         strongest.is_none_or(|rule| rule.allow)
     }
 
-    /// Returns how long the site asks a robot to wait between requests, where it does.
+    /// Returns the delay between requests that the site requires of a robot, if any.
     #[must_use]
     pub fn crawl_delay(&self, agent: &str) -> Option<Duration> {
         let (name, groups) = self.groups_for(agent);
@@ -136,8 +137,10 @@ impl Robots {
             .max()
     }
 
-    /// Returns all groups that name the agent, or else those for every robot, and by which name;
-    /// groups of one agent count as one (section 2.2.1).
+    /// Returns the groups for an agent, and the name that selected them. The groups that name the
+    /// agent count as one; without such a [`Group`], the groups for every robot apply (RFC 9309
+    /// section
+    /// 2.2.1).
     fn groups_for(&self, agent: &str) -> (String, Vec<&Group>) {
         let agent = product_token(agent);
         let named = |name: &str| -> Vec<&Group> {
@@ -159,7 +162,8 @@ impl Robots {
     }
 }
 
-/// Returns the rules of a line. An empty value is no rule: `Disallow:` allows everything.
+/// Returns the rules of a line. An empty value is not a [`PathRule`]: `Disallow:` allows every
+/// path.
 ///
 /// A rule that allows a directory's index allows the directory, as in Google's parser.
 fn rules(allow: bool, value: &str) -> Vec<PathRule> {
@@ -181,10 +185,10 @@ fn rules(allow: bool, value: &str) -> Vec<PathRule> {
     rules
 }
 
-/// Returns the product token of a `User-Agent` value in lower case: letters, `_` and `-` (section
-/// 2.2.1).
+/// Returns the product token of a `User-Agent` value in lower case: letters, `_` and `-` (RFC 9309
+/// section 2.2.1).
 ///
-/// Only a single star means every robot: `*WordPress*` is a name, which no robot has.
+/// Only a single star means every robot. `*WordPress*` is a name that no robot has.
 fn product_token(agent: &str) -> String {
     let agent = agent.trim();
     if agent
@@ -200,22 +204,23 @@ fn product_token(agent: &str) -> String {
         .to_ascii_lowercase()
 }
 
-/// What the answer to a request for robots.txt means (section 2.3.1).
+/// The meaning of the response to a request for robots.txt (RFC 9309 section 2.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RobotsRuling {
-    /// The file is there: read it.
+    /// The file exists: parse it.
     Parse,
-    /// There is none: everything is allowed.
+    /// The file does not exist: every path is allowed.
     AllowAll,
-    /// The site cannot say: nothing is allowed for now. Ask again later.
+    /// The rules are unknown: no path is allowed until a later request succeeds.
     DisallowForNow,
 }
 
 impl RobotsRuling {
-    /// Reads the final status, after redirects; `None` when the site could not be reached.
+    /// Decides by the final status, after redirects; `None` means that the site could not be
+    /// reached.
     ///
-    /// A redirect that was not followed counts as unavailable, like any 4xx. A 429 is the exception
-    /// among them: it says that the site is overloaded, not that there is no file.
+    /// A redirect that was not followed counts as unavailable, like any 4xx. A 429 is the
+    /// exception: it means that the site is overloaded, not that the file is missing.
     #[must_use]
     pub fn from_status(status: Option<StatusCode>) -> Self {
         match status.map(|status| status.as_u16()) {

@@ -1,4 +1,4 @@
-//! What a request is for: the second half of every budget's key.
+//! The purpose of a request: the second part of every budget's key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// The purpose of a request. Limits, trial budgets and the `Accept` header depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Role {
-    /// Machine-readable answers of an API.
+    /// Machine-readable responses of an API.
     Metadata,
-    /// Web pages, read for the links in them.
+    /// Web pages, whose links are followed.
     Landing,
     /// The files themselves.
     Artifact,
@@ -20,7 +20,7 @@ impl Role {
     /// Every role, in the order in which tables show them.
     pub const ALL: [Self; 3] = [Self::Metadata, Self::Landing, Self::Artifact];
 
-    /// Returns the word used in config, events and on the command line.
+    /// Returns the word used in configuration, events and on the command line.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// The word is none of the roles.
+/// An error: the word is not the name of a [`Role`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown role '{0}': the roles are metadata, landing and artifact")]
 pub struct UnknownRole(pub String);

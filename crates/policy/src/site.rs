@@ -1,9 +1,8 @@
-//! A site: one breaker and all budgets of one operator's limit, and the decisions over them as one
-//! step.
+//! A site: one breaker and all budgets of one operator's limits, with decisions as one step.
 //!
-//! `enter` asks the breaker and every budget of a request together, all or none. `confirm` asks
-//! again at the real instant for a request that waited. A store calls these inside its critical
-//! section with a `now` that it read there. `order` decides between waiting requests, `permit` and
+//! `enter` checks the breaker and every budget of a request together. `confirm` checks again at the
+//! real instant for a request that waited. A store calls these functions inside its critical
+//! section, with a `now` that it read there. `order` decides between waiting requests; `permit` and
 //! `settle` follow a permit from its use to its result.
 
 use std::ops::ControlFlow;
@@ -40,7 +39,7 @@ use site_extras::SiteExtras;
 #[derive(Clone, Debug, Default)]
 pub struct Site {
     breaker: Breaker,
-    /// The breakers of isolated roles: one word where there are none.
+    /// The breakers of isolated roles; one word of memory without such roles.
     #[expect(
         clippy::box_collection,
         reason = "very many sites, few of which have any"
@@ -48,9 +47,9 @@ pub struct Site {
     isolated: Option<Box<Vec<(Role, Breaker)>>>,
     budgets: Vec<Budget>,
     next_id: u64,
-    /// Whether anything but the history of budgets may have changed.
+    /// Set if state other than the history of budgets may have changed.
     touched: bool,
-    /// What few sites have: one word where there is nothing.
+    /// The rare parts; one word of memory without such parts.
     added: Option<Box<SiteExtras>>,
 }
 
@@ -63,7 +62,7 @@ impl Site {
         }
     }
 
-    /// Asks to send: breaker, blocks and all budgets in one step.
+    /// Requests admission: breaker, blocks and all budgets in one step.
     #[inline]
     pub fn enter(&mut self, ask: &AdmissionRequest, now: BootInstant) -> AdmissionResult {
         // Almost always the breaker is closed and no request waits: then only windows count.
@@ -120,7 +119,7 @@ impl Site {
         self.enter_slowly(ask, now)
     }
 
-    /// Enters where reservations, slots or a tripped breaker may matter.
+    /// Decides in the general case, with reservations, slots or an open breaker.
     #[cold]
     fn enter_slowly(&mut self, ask: &AdmissionRequest, now: BootInstant) -> AdmissionResult {
         let transition = self.advance(ask, now);
@@ -130,11 +129,11 @@ impl Site {
         }
     }
 
-    /// Asks again for a request that waited: still admitted, and do the windows still fit at the
-    /// real instant?
+    /// Checks an [`AdmissionRequest`] that waited again: the breaker, and the windows at the real
+    /// instant.
     ///
-    /// The reservation is used up by a go or a refusal; until then it keeps its position, whatever
-    /// instant it gets. One that has expired counts as a newcomer.
+    /// A permit or a refusal ends the reservation. Until then the reservation keeps its position at
+    /// every instant. A request whose reservation has expired counts as new.
     pub fn confirm(
         &mut self,
         ask: &AdmissionRequest,
@@ -164,7 +163,7 @@ impl Site {
         }
     }
 
-    /// Applies the passage of time: reservations and leases expire, open becomes half-open.
+    /// Applies the passage of time: reservations and leases expire, an open becomes half-open.
     #[inline]
     fn advance(&mut self, ask: &AdmissionRequest, now: BootInstant) -> Option<Box<Transition>> {
         self.touched = true;
@@ -177,8 +176,8 @@ impl Site {
         self.breaker_for(ask).advance(now).map(Box::new)
     }
 
-    /// Decides on a request after time has been applied. A process that does not adapt its rate
-    /// goes by the full one, whatever others have found.
+    /// Decides on an [`AdmissionRequest`] after the passage of time was applied. A process without
+    /// an adaptive rate uses the full rate, regardless of the multiplier that others set.
     #[inline]
     fn decide(
         &mut self,
@@ -201,8 +200,8 @@ impl Site {
         entry
     }
 
-    /// Decides on a request at the rates in force: the breaker first, then the windows, then shared
-    /// slots.
+    /// Decides on an [`AdmissionRequest`] at the current rates: first the breaker, then the
+    /// windows, then shared slots.
     #[inline]
     fn decide_at_rates(
         &mut self,
@@ -249,7 +248,7 @@ impl Site {
         })
     }
 
-    /// Asks the breaker; breaks with the answer to the request where it is not admitted.
+    /// Checks the breaker. Breaks with the [`AdmissionDecision`] if the request is not admitted.
     #[inline]
     fn pass_breaker(
         &mut self,
@@ -297,7 +296,8 @@ impl Site {
         ControlFlow::Continue(admitted)
     }
 
-    /// Permits a request for which every window has room, or reserves until a shared slot is free.
+    /// Permits an [`AdmissionRequest`] that fits every window, or reserves its position until a
+    /// shared slot is free.
     #[inline]
     fn permit_or_wait_for_slot(
         &mut self,
@@ -321,7 +321,7 @@ impl Site {
         AdmissionDecision::Go(permit)
     }
 
-    /// Makes a reservation at `at`, or moves the one that `id` has: its position stays.
+    /// Makes a reservation at `at`, or moves that of `id`, which keeps its position.
     fn reserve(
         &mut self,
         ask: &AdmissionRequest,
@@ -346,8 +346,8 @@ impl Site {
         id
     }
 
-    /// Returns `None` if every shared slot that is needed is free, or else how many requests with
-    /// an earlier position are about to take one.
+    /// Returns `None` if every needed shared slot is free. Otherwise returns the number of earlier
+    /// requests that are about to take a slot.
     fn waits_for_slot(
         &self,
         ask: &AdmissionRequest,
@@ -366,7 +366,8 @@ impl Site {
         missing
     }
 
-    /// Keeps the position of a request for which every window has room and no shared slot is free.
+    /// Reserves the position of an [`AdmissionRequest`] that fits every window while no shared slot
+    /// is free.
     fn reserve_until_slot(
         &mut self,
         ask: &AdmissionRequest,
@@ -381,8 +382,7 @@ impl Site {
         AdmissionDecision::WaitForSlot { id, earlier }
     }
 
-    /// Returns the breaker that a request obeys: the host's, or its role's own where the role is
-    /// isolated.
+    /// Returns the [`Breaker`] for a request: that of an isolated role, otherwise that of the host.
     #[inline]
     fn breaker_for(&mut self, ask: &AdmissionRequest) -> &mut Breaker {
         if !ask.policy.isolated {
@@ -393,14 +393,14 @@ impl Site {
             .iter()
             .position(|(role, _)| *role == ask.role)
             .unwrap_or_else(|| {
-                // A block in force applies to the new breaker too; its failures start at zero.
+                // A current block also applies to the new breaker; its failures start at zero.
                 isolated.push((ask.role, self.breaker.with_same_block()));
                 isolated.len() - 1
             });
         &mut isolated[index].1
     }
 
-    /// Returns the host-wide breaker.
+    /// Returns the [`Breaker`] of the host.
     #[must_use]
     pub fn breaker(&self) -> &Breaker {
         &self.breaker
@@ -412,7 +412,7 @@ impl Site {
         &self.budgets
     }
 
-    /// Returns whether the site can be forgotten.
+    /// Returns whether the site can be dropped.
     #[must_use]
     pub fn is_idle(&self, now: BootInstant) -> bool {
         self.breaker.is_idle(now)
@@ -432,11 +432,11 @@ impl Site {
     }
 }
 
-/// Returns whether an instant is beyond what the caller waits for; up to `from` it is not the rate
-/// that makes it wait.
+/// Returns whether an instant is later than the caller waits. Up to `from` the wait is not due to
+/// the rate.
 ///
-/// A request that holds a reservation was admitted to wait: it is not refused because it woke a
-/// little late.
+/// A request with a reservation was admitted to wait, so it is not refused if it woke slightly
+/// late.
 #[inline]
 fn is_too_late(
     ask: &AdmissionRequest,
@@ -447,7 +447,7 @@ fn is_too_late(
     fit.at > latest_of(ask, own, from)
 }
 
-/// Returns the latest instant that the caller waits for.
+/// Returns the latest instant to which the caller waits.
 #[inline]
 fn latest_of(
     ask: &AdmissionRequest,

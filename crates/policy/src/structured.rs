@@ -1,10 +1,10 @@
-//! Structured fields (RFC 9651): the lists and dictionaries of items that rate headers and
-//! `CDN-Cache-Control` consist of.
+//! Structured fields (RFC 9651): the lists and dictionaries of rate headers and
+//! `CDN-Cache-Control`.
 //!
-//! Strict, as section 4.2 asks: a field that does not parse to its end is no field. Inner lists
-//! are not read, because none of these fields has them.
+//! The parser is strict, as section 4.2 requires: a field that does not parse to its end is
+//! ignored. Inner lists are not supported, because these fields do not use them.
 
-/// An item with its parameters, in the order in which they are written.
+/// An item with its parameters, in the order of the field.
 #[derive(Debug)]
 pub(crate) struct StructuredItem {
     pub(crate) value: BareValue,
@@ -12,7 +12,8 @@ pub(crate) struct StructuredItem {
 }
 
 impl StructuredItem {
-    /// Returns a parameter. Of several with one name the last holds (section 4.2.3.2).
+    /// Returns a parameter. Of several with one name, the last one applies (RFC 9651 section
+    /// 4.2.3.2).
     pub(crate) fn parameter(&self, name: &str) -> Option<&BareValue> {
         let named = |(known, _): &&(Box<str>, BareValue)| **known == *name;
         self.parameters.iter().rfind(named).map(|(_, value)| value)
@@ -23,13 +24,13 @@ impl StructuredItem {
 #[derive(Debug, PartialEq)]
 pub(crate) enum BareValue {
     Integer(i64),
-    /// A string or a token: servers mix them up.
+    /// A string or a token, because servers confuse them.
     Text(Box<str>),
     /// A byte sequence, in base64 as written.
     Bytes(Box<str>),
     /// A boolean; a key or parameter without a value is true.
     Boolean(bool),
-    /// A decimal, date or display string: allowed, and of no use here.
+    /// A decimal, date or display string: valid, but not used here.
     Other,
 }
 
@@ -50,13 +51,14 @@ impl BareValue {
     }
 }
 
-/// Parses a list (section 4.2.1).
+/// Parses a list (RFC 9651 section 4.2.1).
 pub(crate) fn parse_list(text: &str) -> Option<Vec<StructuredItem>> {
     let mut parser = Parser::new(text);
     parser.members(Parser::item)
 }
 
-/// Parses a dictionary (section 4.2.2). Of several members with one key the caller takes the last.
+/// Parses a dictionary (RFC 9651 section 4.2.2). Of several members with one key, the caller uses
+/// the last.
 pub(crate) fn parse_dictionary(text: &str) -> Option<Vec<(Box<str>, StructuredItem)>> {
     let mut parser = Parser::new(text);
     parser.members(|parser| {
@@ -71,7 +73,7 @@ pub(crate) fn parse_dictionary(text: &str) -> Option<Vec<(Box<str>, StructuredIt
     })
 }
 
-/// What is left to parse.
+/// The rest of a text that is parsed.
 struct Parser<'a> {
     rest: &'a [u8],
 }
@@ -96,7 +98,7 @@ impl<'a> Parser<'a> {
                 return None;
             }
             self.take_while(|byte| matches!(byte, b' ' | b'\t'));
-            // A comma at the end is an error.
+            // A trailing comma is an error.
             self.rest.first()?;
         }
         Some(members)
@@ -155,7 +157,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses an integer of up to 15 digits, or a decimal of up to 12 and 3 (section 4.2.4).
+    /// Parses an integer of up to 15 digits, or a decimal of up to 12 and 3 (RFC 9651 section
+    /// 4.2.4).
     fn number(&mut self) -> Option<BareValue> {
         let sign = if self.take(b'-') { -1 } else { 1 };
         let whole = self.take_while(|byte| byte.is_ascii_digit());
@@ -228,7 +231,7 @@ impl<'a> Parser<'a> {
         Some(*first)
     }
 
-    /// Takes a byte if it comes next.
+    /// Consumes a byte if it is next. Returns whether it was.
     fn take(&mut self, byte: u8) -> bool {
         let found = self.rest.first() == Some(&byte);
         if found {

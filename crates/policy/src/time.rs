@@ -1,9 +1,12 @@
-//! Instants, and the trait through which all code reads the time.
+//! Instants, and the trait by which all code reads the time.
 //!
-//! Two clocks that must never be mixed up: [`BootInstant`] paces requests and times blocks, one
-//! clock for all processes of a machine, blind to wall-clock steps; [`Timestamp`] is wall time, for
-//! HTTP dates and for display. Both count whole microseconds, so that a shared store can keep them
-//! as integers.
+//! The two clocks must never be mixed:
+//!
+//! - [`BootInstant`] paces requests and times blocks. All processes of a machine share this clock,
+//!   and steps of the wall clock do not affect it.
+//! - [`Timestamp`] is wall time, for HTTP dates and for display.
+//!
+//! Both count whole microseconds, so that a shared store can keep them as integers.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -19,12 +22,12 @@ use serde::{Deserialize, Serialize};
 pub struct BootInstant(u64);
 
 impl BootInstant {
-    /// The start of the clock: no later than any other instant.
+    /// The start of the clock, before every other instant.
     pub const ZERO: Self = Self(0);
-    /// The end of the clock: a deadline that never comes.
+    /// The end of the clock: a deadline that never expires.
     pub const FAR: Self = Self(u64::MAX);
 
-    /// Makes an instant from microseconds.
+    /// Creates an instant from microseconds.
     #[inline]
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
@@ -45,7 +48,7 @@ impl BootInstant {
         Self(self.0.saturating_add(micros))
     }
 
-    /// Returns the time since `earlier`, or zero when `earlier` is later.
+    /// Returns the time since `earlier`, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
@@ -74,7 +77,7 @@ impl Sub<Duration> for BootInstant {
     }
 }
 
-/// Wall time, in microseconds since 1970-01-01 UTC.
+/// A time on the wall clock, in microseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -82,19 +85,19 @@ impl Timestamp {
     /// The beginning of 1970.
     pub const EPOCH: Self = Self(0);
 
-    /// Makes a timestamp from microseconds since the Unix epoch.
+    /// Creates a timestamp from microseconds since 1970.
     #[must_use]
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Returns the microseconds since the Unix epoch.
+    /// Returns the microseconds since 1970.
     #[must_use]
     pub const fn as_micros(self) -> i64 {
         self.0
     }
 
-    /// Returns the seconds since the Unix epoch.
+    /// Returns the seconds since 1970.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -104,8 +107,8 @@ impl Timestamp {
         self.0 as f64 / 1_000_000.0
     }
 
-    /// Makes a timestamp from seconds since the Unix epoch, rounded to whole microseconds. Reads
-    /// back exactly what [`Timestamp::as_secs_f64`] wrote for any instant of this century.
+    /// Creates a timestamp from seconds since 1970, rounded to whole microseconds. The result of
+    /// [`Timestamp::as_secs_f64`] for any instant of this century is converted back exactly.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -115,7 +118,7 @@ impl Timestamp {
         Self((seconds * 1_000_000.0).round() as i64)
     }
 
-    /// Returns the beginning of a day in UTC; `None` where the proleptic Gregorian calendar has no
+    /// Returns the beginning of a day in UTC; `None` if the proleptic Gregorian calendar has no
     /// such day.
     #[must_use]
     pub fn from_date(year: i64, month: i64, day: i64) -> Option<Self> {
@@ -123,18 +126,18 @@ impl Timestamp {
             return None;
         }
         let days = days_since_epoch(year, month, day);
-        // A day that the month does not have is one of the next month.
+        // A day that the month does not have becomes a day of the next month.
         (civil(days) == (year, month, day)).then(|| Self(days * DAY_MICROS))
     }
 
-    /// Returns the time since `earlier`, or zero when `earlier` is later.
+    /// Returns the time since `earlier`, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         let micros = self.0.saturating_sub(earlier.0);
         Duration::from_micros(if micros > 0 { micros.unsigned_abs() } else { 0 })
     }
 
-    /// Returns the signed distance to `other` in microseconds: positive when `self` is later.
+    /// Returns the signed distance to `other` in microseconds: positive if `self` is later.
     #[must_use]
     pub const fn micros_after(self, other: Self) -> i64 {
         self.0.saturating_sub(other.0)
@@ -174,19 +177,19 @@ impl fmt::Display for Timestamp {
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// Turns year, month and day into days since 1970-01-01: the reverse of [`civil`].
+/// Converts year, month and day into days since 1970-01-01: the reverse of [`civil`].
 fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March, so that the leap day is the last one of a year.
+    // Years begin in March, so that the leap day is the last day of a year.
     let year_of_march = if month > 2 { year } else { year - 1 };
     let month_of_march = (month + 9) % 12;
     let leap_days =
         year_of_march.div_euclid(4) - year_of_march.div_euclid(100) + year_of_march.div_euclid(400);
     let days = 365 * year_of_march + leap_days + (153 * month_of_march + 2) / 5 + day - 1;
-    // Days from the first of March of the year 0 to the first of January 1970.
+    // The days from the first of March of the year 0 to the first of January 1970.
     days - 719_468
 }
 
-/// Turns days since 1970-01-01 into year, month and day of the proleptic Gregorian calendar.
+/// Converts days since 1970-01-01 into year, month and day of the proleptic Gregorian calendar.
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -210,11 +213,11 @@ pub fn micros(length: Duration) -> u64 {
     u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The source of time for decisions, stores and the hub; there is no other.
+/// The only source of time for decisions, stores and the hub.
 pub trait Clock: Send + Sync {
-    /// Returns the instant on the boot clock; never goes back.
+    /// Returns the instant on the boot clock, which never goes back.
     fn boot(&self) -> BootInstant;
-    /// Returns the wall time; may be stepped by an operator.
+    /// Returns the time on the wall clock, which an operator may step.
     fn wall(&self) -> Timestamp;
 }
 

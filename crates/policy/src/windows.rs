@@ -1,5 +1,5 @@
-//! The windows of a budget as a process applies them, and the share of the rate that adaptive
-//! pacing leaves.
+//! The windows of a budget as a process applies them, and the share of the rate under adaptive
+//! pacing.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -24,58 +24,60 @@ pub struct Windows {
     spacings: Box<[Spacing]>,
     guard: Duration,
     pacing: Pacing,
-    /// How many exact permits are worth remembering.
+    /// The number of exact permits that the windows need.
     pub(crate) keep: u32,
     pub(crate) has_coarse: bool,
-    /// Distinguishes lists of windows in one comparison. Never zero.
+    /// The signature of the list, which distinguishes lists in one comparison. Never zero.
     pub(crate) signature: u64,
 }
 
-/// A window as the hot path reads it: it adds and compares, it does not convert.
+/// A [`Window`] in the form for the hot path, without conversions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowRule {
     pub(crate) limit: u32,
-    /// Its permits are remembered one by one.
+    /// Set if permits are recorded one by one.
     pub(crate) exact: bool,
-    /// The width at the full rate, guard included, in microseconds.
+    /// The width at the full rate in microseconds, guard included.
     pub(crate) width: u64,
-    /// The identifier of the window among large ones.
+    /// The identifier of the window among large windows.
     pub(crate) id: u64,
 }
 
-/// Returns the identifier of a window, in one word.
+/// Returns the identifier of a [`Window`], in one word.
 pub(crate) fn id_of(window: &Window) -> u64 {
     (u64::from(window.limit.get()) << 32) ^ micros(window.per)
 }
 
-/// The longest turn of a process among more than a window allows, in microseconds.
+/// The longest slot of a process in a rotation, in microseconds.
 const MAX_ROTATION_MICROS: u64 = 100_000;
-/// Windows longer than this are quotas: the adaptive multiplier does not change them.
+/// The length above which windows are quotas, which the adaptive multiplier does not change.
 const MAX_PACING_WINDOW: Duration = Duration::from_secs(60);
 
-/// Returns how long a turn lasts: a request that wakes later than that waits for the next one.
+/// Returns the length of a slot in a rotation, in microseconds. A request that wakes later waits
+/// for the next slot.
 fn turn_length(window: &Window) -> u64 {
     (micros(window.per) / (3 * u64::from(window.limit.get()))).min(MAX_ROTATION_MICROS)
 }
 
 impl Windows {
-    /// Joins windows that all hold, each widened by `guard` against late arrivals at the origin.
+    /// Creates windows that apply together, each widened by `guard` against late arrivals at the
+    /// origin.
     #[must_use]
     pub fn new(list: impl Into<Box<[Window]>>, guard: Duration) -> Self {
         Self::paced(list, guard, Pacing::Burst)
     }
 
-    /// Joins windows that all hold, spread as `pacing` says.
+    /// Creates windows that apply together, with a [`Pacing`].
     #[must_use]
     pub fn paced(list: impl Into<Box<[Window]>>, guard: Duration, pacing: Pacing) -> Self {
         Self::spaced(list.into(), guard, pacing, |_| true)
     }
 
-    /// Joins these windows and those that a host states, which all hold. Those of the host are spread
-    /// by what it says is left of them, not by a distance of their own.
+    /// Creates windows that include those of a host. Declared windows have no spacing, because the
+    /// declared remainder paces their requests.
     #[must_use]
     pub fn with_stated(&self, list: impl Into<Box<[Window]>>) -> Self {
-        // One that the host raises is of the same length.
+        // A window that the host raises keeps its length, and remains spaced.
         let is_own = |window: &Window| {
             let mut own = self.list.iter();
             own.any(|own| own == window || (own.per == window.per && own.limit < window.limit))
@@ -134,14 +136,15 @@ impl Windows {
         &self.list
     }
 
-    /// Returns the spacing windows, where requests are paced evenly.
+    /// Returns the [`Spacing`] windows of even pacing.
     #[inline]
     #[must_use]
     pub fn spacings(&self) -> &[Spacing] {
         &self.spacings
     }
 
-    /// Returns the limit whose requests a window spaces; `None` if the window is a limit itself.
+    /// Returns the limit that a spacing [`Window`] serves; `None` if the [`Window`] is itself a
+    /// limit.
     #[must_use]
     pub fn limit_spaced_by(&self, window: &Window) -> Option<Window> {
         if self.list.contains(window) {
@@ -152,13 +155,13 @@ impl Windows {
         Some(*spacing.limit())
     }
 
-    /// Returns how requests are spread over the windows.
+    /// Returns the [`Pacing`] of the windows.
     #[must_use]
     pub fn pacing(&self) -> Pacing {
         self.pacing
     }
 
-    /// Returns the window at an index: the configured ones, then those of the spacing.
+    /// Returns the [`Window`] at an index: first the configured windows, then those of the spacing.
     #[inline]
     pub(crate) fn at(&self, index: usize) -> Window {
         match index.checked_sub(self.list.len()) {
@@ -173,9 +176,9 @@ impl Windows {
         self.guard
     }
 
-    /// Returns the share of one process among `processes`: the count is divided, and only
-    /// a share of less than one widens the window instead. Shares add up to at most the limit in
-    /// every interval, even if all processes burst at once.
+    /// Returns the share of one process among `processes`. The limit is divided; if the share would
+    /// be below one, the window is widened instead. The shares never exceed the limit in any
+    /// interval, even if all processes burst at once.
     #[must_use]
     pub fn shared_by(&self, processes: u32) -> Self {
         let processes = processes.max(1);
@@ -190,10 +193,12 @@ impl Windows {
         Self::paced(shares, self.guard, self.pacing)
     }
 
-    /// Returns when the next turn of one process among `processes` begins, for windows that allow
-    /// fewer requests than there are processes: their shares alone could meet in one window. Zero
-    /// while its turn lasts; `None` where no window is so small. Turns go round by the wall clock,
-    /// which all machines have in common, and each is for one request.
+    /// Returns the time until the next slot of one process among `processes`, for windows that
+    /// allow fewer requests than there are processes. Shares alone could coincide in one such
+    /// window.
+    ///
+    /// The result is zero within a slot, and `None` if no window is that small. The rotation
+    /// follows the wall clock, which all machines share, and each slot is for one request.
     #[must_use]
     pub fn next_turn(&self, rank: u32, processes: u32, wall: Timestamp) -> Option<Duration> {
         let small = self
@@ -201,8 +206,8 @@ impl Windows {
             .iter()
             .filter(|window| window.limit.get() < processes);
         let length = small.clone().map(turn_length).min()?;
-        // So far apart that no window has more than it allows, though each may come as late as its
-        // turn lasts.
+        // The distance between slots, so that no window exceeds its limit even if every request
+        // goes late in its slot.
         let spacing = small
             .map(|window| {
                 (micros(window.per + self.guard) + length).div_ceil(window.limit.get().into())
@@ -234,7 +239,8 @@ impl Windows {
             .unwrap_or(u32::MAX)
     }
 
-    /// Returns the width in force: stretched by the multiplier if it paces, widened by the guard.
+    /// Returns the current width of a window. The [`Multiplier`] stretches pacing windows; the
+    /// guard widens every window.
     pub(crate) fn width(&self, window: &Window, multiplier: Multiplier) -> Duration {
         if window.per <= MAX_PACING_WINDOW {
             multiplier.stretch(window.per) + self.guard
@@ -243,7 +249,7 @@ impl Windows {
         }
     }
 
-    /// Returns the width in force of a spacing window, in microseconds.
+    /// Returns the current width of a [`Spacing`], in microseconds.
     #[inline]
     pub(crate) fn spacing_width(spacing: &Spacing, multiplier: Multiplier) -> u64 {
         if multiplier == Multiplier::FULL {
@@ -259,7 +265,7 @@ impl Windows {
         &self.rules
     }
 
-    /// Returns each window with the width in force.
+    /// Returns each [`Window`] with its current width.
     #[inline]
     pub(crate) fn in_force(&self, multiplier: Multiplier) -> impl Iterator<Item = (&Window, u64)> {
         let full = multiplier == Multiplier::FULL;
@@ -279,7 +285,7 @@ impl Windows {
     }
 }
 
-/// The share of the configured rate that adaptive pacing leaves, in thousandths.
+/// The share of the configured rate under adaptive pacing, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Multiplier(u16);
 
@@ -287,7 +293,7 @@ impl Multiplier {
     /// The whole configured rate.
     pub const FULL: Self = Self(1_000);
 
-    /// Makes a multiplier from a share, kept between a hundredth and one.
+    /// Creates a multiplier from a share, limited to the range from a hundredth to one.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -304,7 +310,7 @@ impl Multiplier {
         f64::from(self.0) / 1_000.0
     }
 
-    /// Makes a multiplier from thousandths.
+    /// Creates a multiplier from thousandths.
     #[must_use]
     pub fn from_thousandths(thousandths: u16) -> Self {
         Self(thousandths.clamp(10, 1_000))
@@ -330,8 +336,8 @@ mod tests {
     use super::*;
     use crate::rate::parse_rates;
 
-    /// Lets every process send once in each of its turns, early or late in it; returns when each
-    /// request was sent and by which process.
+    /// Lets every process send once in each of its slots, early or late. Returns the time of each
+    /// request, and its process.
     fn sent_in_turns(windows: &Windows, processes: u32) -> Vec<(i64, u32)> {
         let mut state = 7_u64;
         let mut random = |most: u64| {
@@ -350,7 +356,7 @@ mod tests {
                     .unwrap();
                 if wait.is_zero() {
                     sent.push((now, rank));
-                    // Past this turn.
+                    // Continues after this slot.
                     now += i64::try_from(MAX_ROTATION_MICROS).unwrap();
                 } else {
                     let late = random(40_000);
@@ -361,8 +367,8 @@ mod tests {
         sent
     }
 
-    /// Every process sends once in each of its turns, early or late in it: no window has more than
-    /// it allows, and every process gets its turns at nearly the full rate.
+    /// Every process sends once in each of its slots, early or late. No window exceeds its limit,
+    /// and every process gets its slots at nearly the full rate.
     #[test]
     fn turns_of_more_processes_than_a_window_allows_never_meet() {
         for (rates, processes) in [

@@ -1,13 +1,13 @@
-//! The store of HTTP responses, apart from the state of limits and breakers.
+//! The store of HTTP responses, separate from the state of limits and breakers.
 //!
-//! A [`CacheStore`] keeps responses by key and variant: metadata that it does not read, and a body
-//! of any length. It decides nothing: what may be stored, what is fresh and which variant fits is
-//! the caller's. It never fails a request: what cannot be read is a miss, what cannot be written is
-//! not stored, and each kind of trouble is reported once to the observer of its warnings.
+//! A [`CacheStore`] keeps responses by key and variant: opaque metadata, and a body of any length.
+//! The caller decides what is stored, what is fresh and which variant fits. The store never fails a
+//! request: an unreadable entry is a miss, and a failed write stores nothing. Each kind of trouble
+//! is reported once to the [`WarningObserver`].
 //!
-//! Secrets do not reach it: keys and variants are hashes, and the caller redacts URLs and leaves
-//! credentials out of the metadata. One kind is in memory, the other in a directory that processes
-//! share; both answer [`CacheReply`]s, which are ready at once where no disk is involved.
+//! No secrets are stored: keys and variants are hashes, and the caller removes credentials from
+//! URLs and metadata. A cache is in memory, or in a directory that processes share. Both return
+//! [`CacheReply`]s, which are ready at once without a disk.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,20 +48,20 @@ use memory::MemoryCache;
 use warning::WarningLog;
 use writer::WriteTarget;
 
-/// How much a cache keeps, in bytes.
+/// The size limits of a cache, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
-    /// The most that all entries count for: body, metadata, URL and an estimate of their rows.
-    /// Eviction follows each put that exceeds it.
+    /// The largest size of all entries: body, metadata, URL and an estimate of their rows. A put
+    /// that exceeds the limit causes an eviction.
     pub max_bytes: u64,
-    /// The most that this process keeps in memory in front of a directory.
+    /// The memory that this process uses in front of a directory.
     pub memory_bytes: u64,
     /// The longest body that is stored.
     pub max_body_bytes: u64,
 }
 
 impl CacheLimits {
-    /// Limits for a cache of this size: bodies up to an eighth of it.
+    /// Returns limits for a cache of this size, with bodies of up to an eighth.
     #[must_use]
     pub const fn of(max_bytes: u64) -> Self {
         Self {
@@ -75,27 +75,28 @@ impl CacheLimits {
 enum CacheKind {
     Memory(Arc<MemoryCache>),
     Disk(DiskCache),
-    /// There is no usable cache.
+    /// No usable cache, because of this [`StoreError`].
     Off(StoreError),
 }
 
-/// A store of responses. Clones share it.
+/// A store of responses. Clones share the cache.
 #[derive(Clone)]
 pub struct CacheStore(Arc<CacheKind>);
 
 impl CacheStore {
-    /// Makes a cache in the memory of this process.
+    /// Creates a cache in the memory of this process.
     #[must_use]
     pub fn memory(limits: CacheLimits, clock: Arc<dyn Clock>) -> Self {
         let cache = MemoryCache::new(limits.max_bytes, limits.max_body_bytes, clock);
         Self(Arc::new(CacheKind::Memory(Arc::new(cache))))
     }
 
-    /// Opens the cache in a directory, and makes it if it is not there. A damaged index is set
-    /// aside, and the cache starts empty. It blocks for some milliseconds.
+    /// Opens the cache in a directory, or creates it. A damaged index is moved aside, and the cache
+    /// starts empty. The call blocks for some milliseconds.
     ///
     /// # Errors
-    /// The directory cannot be written, has links in it, or is on a network file system.
+    /// Returns [`StoreError`] if the directory cannot be written, contains links, or is on a
+    /// network file system.
     pub fn disk(
         directory: &Path,
         limits: CacheLimits,
@@ -107,8 +108,8 @@ impl CacheStore {
         Ok(Self(Arc::new(CacheKind::Disk(cache))))
     }
 
-    /// Opens the cache in a directory as [`CacheStore::disk`] does. Where that fails, warns once
-    /// and returns a store that finds and stores nothing.
+    /// Opens the cache in a directory as [`CacheStore::disk`] does. If that fails, warns once and
+    /// returns a store that finds and stores nothing.
     #[must_use]
     pub fn disk_or_off(
         directory: &Path,
@@ -124,7 +125,7 @@ impl CacheStore {
         })
     }
 
-    /// Returns the cache as this process uses it: in memory, on disk, or not at all.
+    /// Returns the [`ResponseLocation`] of the cache in this process: memory, disk or nowhere.
     fn place(&self) -> ResponseLocation<'_> {
         match &*self.0 {
             CacheKind::Memory(cache) => ResponseLocation::Memory(cache),
@@ -135,7 +136,7 @@ impl CacheStore {
         }
     }
 
-    /// Describes a store that finds nothing.
+    /// Returns the [`StoreError`] of an unusable cache.
     fn off(&self) -> StoreError {
         match &*self.0 {
             CacheKind::Off(error) => error.clone(),
@@ -146,8 +147,8 @@ impl CacheStore {
         }
     }
 
-    /// Runs an operation on the thread that writes the index, in the order of the calls, or on one
-    /// that reads it.
+    /// Runs an operation in memory or on a thread of the [`DiskIndex`](disk::DiskIndex). `queue`
+    /// selects the writing thread, which keeps the order of calls, or a reading thread.
     fn question<T: Send + 'static>(
         &self,
         queue: fn(&DiskCore, disk::IndexJob),
@@ -167,7 +168,8 @@ impl CacheStore {
         }
     }
 
-    /// Finds the stored variants of a key; none is a miss. What is in memory is found at once.
+    /// Finds the stored [`Variants`] of a key; an empty result is a miss. Entries in memory are
+    /// found at once.
     pub fn look_up(&self, key: &CacheKey) -> CacheReply<Variants> {
         match self.place() {
             ResponseLocation::Memory(cache) => CacheReply::now(cache.look_up(key)),
@@ -176,8 +178,8 @@ impl CacheStore {
         }
     }
 
-    /// Returns how the invalidations of a key stand: to be taken before a request is sent whose
-    /// response may be stored.
+    /// Returns the [`InvalidationStamp`] of a key. Callers read it before a request whose response
+    /// may be stored.
     #[must_use]
     pub fn stamp(&self, key: &CacheKey) -> InvalidationStamp {
         match self.place() {
@@ -190,8 +192,8 @@ impl CacheStore {
         }
     }
 
-    /// Returns a count that moves whenever an entry or the lease of a key changes, in any process.
-    /// It costs nanoseconds, and may move without such a change.
+    /// Returns a count that changes with every entry or lease of a [`CacheKey`], in any process.
+    /// The call takes nanoseconds. The count may also change without such a change.
     #[must_use]
     pub fn changes(&self, key: &CacheKey) -> u64 {
         match self.place() {
@@ -201,7 +203,7 @@ impl CacheStore {
         }
     }
 
-    /// Begins to store a response. Nothing is visible before the writer's commit.
+    /// Begins to store a response, which is visible after [`ResponseWriter::commit`].
     pub fn begin_put(&self, new: NewEntry) -> ResponseWriter {
         let target = match self.place() {
             ResponseLocation::Memory(cache) => WriteTarget::Memory(Arc::clone(cache)),
@@ -211,8 +213,8 @@ impl CacheStore {
         ResponseWriter::new(target, new)
     }
 
-    /// Replaces the metadata of an entry, after a validation. `false` if the entry is not stored
-    /// any more, or the metadata has more than [`MAX_METADATA`] bytes.
+    /// Replaces the metadata of an entry, after a validation. Returns `false` if the entry is no
+    /// longer stored, or if the metadata exceeds [`MAX_METADATA`] bytes.
     pub fn update_metadata(&self, entry: &CacheEntry, metadata: Bytes) -> CacheReply<bool> {
         if metadata.len() > MAX_METADATA {
             return CacheReply::now(false);
@@ -231,9 +233,9 @@ impl CacheStore {
         }
     }
 
-    /// Removes all variants of a key. This process does not serve them from the call on, and
-    /// others not after the answer; responses to requests sent before are not stored. An error is
-    /// for the record: other processes may serve what could not be removed.
+    /// Removes all variants of a key. This process stops serving them at the call, other processes
+    /// at the [`CacheReply`]. Responses to earlier requests are not stored. An error is only for
+    /// the log: other processes may still serve the entries.
     pub fn invalidate(&self, key: &CacheKey) -> CacheReply<Result<(), StoreError>> {
         match self.place() {
             ResponseLocation::Memory(cache) => {
@@ -245,7 +247,7 @@ impl CacheStore {
         }
     }
 
-    /// Removes one entry. `false` if it is not stored any more.
+    /// Removes one [`CacheEntry`]. Returns `false` if the entry is no longer stored.
     pub fn remove(&self, entry: &CacheEntry) -> CacheReply<Result<bool, StoreError>> {
         let id = entry.id;
         self.question(
@@ -255,7 +257,7 @@ impl CacheStore {
         )
     }
 
-    /// Removes the entries of a host, or all. Responses to requests sent before are not stored.
+    /// Removes the entries of a host, or all entries. Responses to earlier requests are not stored.
     pub fn purge(&self, host: Option<&str>) -> CacheReply<Result<RemovedEntries, StoreError>> {
         let owned = host.map(str::to_owned);
         self.question(
@@ -265,7 +267,7 @@ impl CacheStore {
         )
     }
 
-    /// Removes the least recently used entries that are over the cap. Puts do this themselves.
+    /// Removes the least recently used entries above the size limit. Puts do this automatically.
     pub fn evict(&self) -> CacheReply<Result<RemovedEntries, StoreError>> {
         self.question(
             DiskCore::in_index,
@@ -274,12 +276,12 @@ impl CacheStore {
         )
     }
 
-    /// Returns the size of the cache, after the evictions of the puts before.
+    /// Returns the size of the cache, after the evictions of earlier puts.
     pub fn stats(&self) -> CacheReply<Result<CacheStats, StoreError>> {
         self.question(DiskCore::in_index, MemoryCache::stats, DiskCore::stats)
     }
 
-    /// Lists entries in the order in which they were stored, a page at a time.
+    /// Lists entries in the order in which they were stored, one page at a time.
     pub fn list(
         &self,
         host: Option<&str>,
@@ -294,8 +296,8 @@ impl CacheStore {
         )
     }
 
-    /// Checks the length and checksum of every body, removes the damaged entries and says which,
-    /// and removes old files that belong to no entry. Requests go on meanwhile.
+    /// Checks the length and checksum of every body. Removes damaged entries and reports them, and
+    /// removes old files without an entry. Requests continue meanwhile.
     pub fn verify(&self) -> CacheReply<Result<VerificationReport, StoreError>> {
         self.question(DiskCore::in_files, MemoryCache::verify, DiskCore::verify)
     }
@@ -319,7 +321,7 @@ impl CacheStore {
         }
     }
 
-    /// Extends the lease of a flight. `false` if the holder does not lead any more.
+    /// Extends the lease of a flight. Returns `false` if the [`Holder`] is no longer the leader.
     pub fn renew(&self, key: &CacheKey, holder: Holder, until: BootInstant) -> CacheReply<bool> {
         let key = *key;
         match self.place() {
@@ -333,7 +335,8 @@ impl CacheStore {
         }
     }
 
-    /// Ends a flight. It is queued when this returns: the answer need not be awaited.
+    /// Ends a flight. The operation is queued at the return, so the caller need not await the
+    /// [`CacheReply`].
     pub fn release(&self, key: &CacheKey, holder: Holder) -> CacheReply<()> {
         let key = *key;
         match self.place() {
@@ -350,7 +353,7 @@ impl CacheStore {
         }
     }
 
-    /// Records that the answer for a key is not storable, for at most [`MAX_UNCACHEABLE`], and
+    /// Records that the response for a key is not storable, for at most [`MAX_UNCACHEABLE`], and
     /// ends its flight.
     pub fn remember_uncacheable(&self, key: &CacheKey, until: BootInstant) -> CacheReply<()> {
         let key = *key;
@@ -369,7 +372,7 @@ impl CacheStore {
     }
 }
 
-/// Where the responses of a process are.
+/// The location of the responses of a process.
 enum ResponseLocation<'a> {
     Memory(&'a Arc<MemoryCache>),
     Disk(&'a Arc<DiskCore>),

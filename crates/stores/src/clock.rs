@@ -1,11 +1,12 @@
-//! The machine's own clocks. All other code takes a [`Clock`] and never asks the system.
+//! The clocks of the machine. All other code uses a [`Clock`] instead of the system.
 
 use std::sync::OnceLock;
 
 use docstokg_policy::time::{BootInstant, Clock, Timestamp};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// `CLOCK_BOOTTIME` (counts suspend, knows no steps) and `CLOCK_REALTIME`.
+/// The clocks of the system: `CLOCK_BOOTTIME` (includes suspend, has no steps) and
+/// `CLOCK_REALTIME`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -14,13 +15,13 @@ const BOOT: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const BOOT: ClockId = ClockId::Monotonic;
 
-/// The offset of the clock at boot, in microseconds: permits of an earlier boot are earlier than
-/// it.
+/// The value of the clock at boot, in microseconds. The permits of an earlier boot have smaller
+/// values.
 const BOOT_OFFSET_MICROS: u64 = 40 * 86_400 * 1_000_000;
 
-/// By how much this process's boot clock is ahead of the machine's, in microseconds: not zero in a
-/// time namespace, as a container may have. Processes inside and outside that share a state use the
-/// machine's clock.
+/// The time by which this process's boot clock is ahead of the machine's, in microseconds. The
+/// value differs from zero in a time namespace, such as that of a container. Processes inside and
+/// outside that share state use the machine's clock.
 static CLOCK_OFFSET: OnceLock<i64> = OnceLock::new();
 
 fn own_offset() -> i64 {
@@ -30,7 +31,7 @@ fn own_offset() -> i64 {
         .unwrap_or(0)
 }
 
-/// Reads the line `boottime SECONDS NANOSECONDS`.
+/// Parses the line `boottime SECONDS NANOSECONDS`.
 fn read_offset(text: &str) -> Option<i64> {
     let mut words = text
         .lines()
@@ -62,11 +63,10 @@ fn micros(time: Timespec) -> i64 {
         .saturating_add(time.tv_nsec / 1_000)
 }
 
-/// Returns a conversion of instants of an earlier boot of the machine to the clock of this one, by
-/// wall time.
+/// Returns a conversion of instants of an earlier boot to the clock of this boot, by wall time.
 ///
-/// No instant is further ahead than it was when the anchor was written, however the wall clock was
-/// set meanwhile; instants before the start of the clock count as its start.
+/// No instant is further ahead than at the time of the anchor, even if the wall clock was changed.
+/// Instants before the start of the clock become its start.
 pub(crate) fn shift(
     anchor: (u64, i64),
     here: (BootInstant, i64),

@@ -1,8 +1,8 @@
-//! The contract of a store as functions: every store, and every wrapper around one, runs
+//! The contract of a store as functions: every store, and every wrapper around a store, runs
 //! [`run_all`].
 //!
-//! Each function panics with what was violated. They look only at what a handle answers, never into
-//! a store.
+//! Each function panics with the violated rule. The functions use only the replies of a handle,
+//! never the internals of a store.
 
 #![allow(
     clippy::panic,
@@ -42,7 +42,7 @@ pub use probes::{
     half_open_admits_no_more_than_its_trial_calls,
 };
 
-/// Runs the whole contract against a store that no other test uses.
+/// Runs the whole contract against a [`StateStore`] that no other test uses.
 pub fn run_all(store: &dyn StateStore) {
     two_handles_of_a_key_see_one_state(store);
     sites_do_not_see_each_other(store);
@@ -63,10 +63,10 @@ pub fn run_all(store: &dyn StateStore) {
     a_stated_quota_is_shared_and_never_exceeded(store);
 }
 
-/// A window so long that nothing leaves it while a test runs.
+/// A window so long that no permit leaves it during a test.
 const LONG_TEST_WINDOW: Duration = Duration::from_secs(3_600);
 
-/// A site with budgets, and the question of a request with a cost in each.
+/// A site with budgets, and the request with a cost in each budget.
 struct SiteClient {
     site: Arc<dyn SiteHandle>,
     costs: Vec<BudgetCost>,
@@ -158,7 +158,7 @@ impl SiteClient {
     }
 }
 
-/// Waits for a store's answer without an executor.
+/// Waits for a [`StoreReply`] without an executor.
 pub fn arrive<T: Send + Unpin>(answer: StoreReply<T>) -> T {
     match answer {
         StoreReply::Ready(value) => value.expect("the store answers"),
@@ -183,7 +183,7 @@ impl std::task::Wake for ThreadUnparker {
     }
 }
 
-/// Another process may have a smaller limit than the weight of a waiting request.
+/// Checks that a weight above the limit of another process does not block that process.
 pub fn a_request_heavier_than_anothers_limit_blocks_no_other(store: &dyn StateStore) {
     let (mut one, other) = (
         SiteClient::new(store, "heavier", &[10]),
@@ -208,7 +208,7 @@ pub fn a_request_heavier_than_anothers_limit_blocks_no_other(store: &dyn StateSt
     );
 }
 
-/// Handles of the same key share its history and its breaker.
+/// Checks that handles of the same key share its history and its breaker.
 pub fn two_handles_of_a_key_see_one_state(store: &dyn StateStore) {
     let (one, other) = (
         SiteClient::new(store, "shared", &[1]),
@@ -221,13 +221,13 @@ pub fn two_handles_of_a_key_see_one_state(store: &dyn StateStore) {
     );
 }
 
-/// Handles of different keys do not.
+/// Checks that handles of different keys share nothing.
 pub fn sites_do_not_see_each_other(store: &dyn StateStore) {
     SiteClient::new(store, "left", &[1]).go();
     SiteClient::new(store, "right", &[1]).go();
 }
 
-/// A budget has the same index through every handle.
+/// Checks that a budget has the same index through every handle.
 pub fn budgets_are_named_once(store: &dyn StateStore) {
     let site = store.site(&"named".into());
     let again = store.site(&"named".into());
@@ -245,7 +245,7 @@ pub fn budgets_are_named_once(store: &dyn StateStore) {
     );
 }
 
-/// As many requests are permitted as the limit allows, and not one more.
+/// Checks that exactly as many requests are permitted as the limit allows.
 pub fn a_window_is_never_exceeded(store: &dyn StateStore) {
     let client = SiteClient::new(store, "window", &[5]);
     for _ in 0..5 {
@@ -257,7 +257,7 @@ pub fn a_window_is_never_exceeded(store: &dyn StateStore) {
     ));
 }
 
-/// A refusal spends nothing: what was free before is free after it.
+/// Checks that a refusal spends nothing: a free permit stays free.
 pub fn a_refusal_changes_nothing(store: &dyn StateStore) {
     let client = SiteClient::new(store, "refusal", &[2]);
     let (first, _) = (client.go(), client.go());
@@ -272,7 +272,7 @@ pub fn a_refusal_changes_nothing(store: &dyn StateStore) {
     client.go();
 }
 
-/// A request that one budget refuses spends nothing in the others.
+/// Checks that a request which one budget refuses spends nothing in the others.
 pub fn a_cost_is_spent_in_all_budgets_or_none(store: &dyn StateStore) {
     let tight = SiteClient::new(store, "atomic", &[3, 1]);
     tight.go();
@@ -288,7 +288,7 @@ pub fn a_cost_is_spent_in_all_budgets_or_none(store: &dyn StateStore) {
     loose.refused();
 }
 
-/// A reservation that is given up leaves no trace.
+/// Checks that a released reservation does not count any more.
 pub fn a_reservation_left_is_free_for_others(store: &dyn StateStore) {
     let client = SiteClient::new(store, "reservation", &[1]);
     client.go();
@@ -305,7 +305,7 @@ pub fn a_reservation_left_is_free_for_others(store: &dyn StateStore) {
     );
 }
 
-/// A permit that was not used is taken back.
+/// Checks that an unused permit is given back.
 pub fn a_permit_left_unused_is_free_for_others(store: &dyn StateStore) {
     let client = SiteClient::new(store, "permit", &[1]);
     let permit = client.go();
@@ -317,7 +317,7 @@ pub fn a_permit_left_unused_is_free_for_others(store: &dyn StateStore) {
     client.go();
 }
 
-/// Failures seen through several handles count together.
+/// Checks that failures through several handles count together.
 pub fn failures_add_up_over_handles(store: &dyn StateStore) {
     let clients = [0, 1, 2].map(|_| SiteClient::new(store, "failures", &[100]));
     for client in &clients {
@@ -336,7 +336,7 @@ pub fn failures_add_up_over_handles(store: &dyn StateStore) {
     assert_eq!(arrive(clients[0].site.view()).state(), BreakerState::Open);
 }
 
-/// An operator's block applies to every process at once, and so does its end.
+/// Checks that an operator's block applies to every process at once, and so does its end.
 pub fn a_block_is_obeyed_by_the_very_next_enter(store: &dyn StateStore) {
     let (operator, worker) = (
         SiteClient::new(store, "block", &[100]),
@@ -357,7 +357,7 @@ pub fn a_block_is_obeyed_by_the_very_next_enter(store: &dyn StateStore) {
     worker.go();
 }
 
-/// Concurrent callers together get exactly the limit.
+/// Checks that concurrent callers together get exactly the limit.
 pub fn concurrent_callers_get_exactly_the_limit(store: &dyn StateStore) {
     let permitted: usize = std::thread::scope(|scope| {
         let caller = || {

@@ -1,30 +1,30 @@
-//! Why a store did not answer.
+//! The errors of a store.
 
-/// A store that cannot be used, as a sentence for the user.
+/// An error of a store, as a sentence for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be reached or read for now; it may come back.
+    /// The store cannot be reached or read at the moment. The store may return.
     #[error("{store} does not answer: {why}")]
     Unavailable {
-        /// Which store, without its secrets.
+        /// The name of the store, without secrets.
         store: String,
-        /// What happened.
+        /// The event.
         why: String,
     },
-    /// It answers, and has lost the record of what was used.
+    /// The store responds, but has lost the record of used permits.
     #[error("{store} has lost its data: it was emptied, or restarted without it")]
     Forgot {
-        /// Which store, without its secrets.
+        /// The name of the store, without secrets.
         store: String,
     },
-    /// It cannot be opened, and waiting will not help.
+    /// The store cannot be opened, and waiting does not help.
     #[error("{store} cannot be used: {why}; {remedy}")]
     Unusable {
-        /// Which store, without its secrets.
+        /// The name of the store, without secrets.
         store: String,
-        /// What is wrong.
+        /// The cause.
         why: String,
-        /// What to do.
+        /// The action for the user.
         remedy: String,
     },
 }

@@ -1,11 +1,13 @@
-//! A store that continues in this process while the shared one is unavailable.
+//! A store that continues in this process while the shared store is unavailable.
 //!
-//! While the shared store answers, this process records in memory what it was permitted and which
-//! hosts are blocked. When it does not, the process continues with its share: the limit of every
-//! window divided by the processes when last counted, and blocks as last known. So the shares add
-//! up to at most the limit. It reports this once, checks again twice a second, and reports when the
-//! store is back. At the loss and at the return the short windows count as full, for two seconds
-//! longer than their length: by then all other processes have noticed as well.
+//! While the shared store responds, this process records its permits and the blocked hosts in
+//! memory. When the store fails, the process continues with its share: the limit of every window
+//! divided by the last known number of processes, and the last known blocks. The shares never
+//! exceed the limit.
+//!
+//! The loss is reported once. The store is checked twice a second, and its return is reported. At
+//! both switches the short windows count as full for two seconds more than their length, until all
+//! other processes have noticed the switch.
 
 use std::sync::Arc;
 
@@ -21,13 +23,14 @@ mod watch;
 use site::FallbackSiteHandle;
 use watch::StoreWatch;
 
-/// Ids of the own store's permits and reservations have this bit; those of shared stores are below.
+/// The bit in ids of permits and reservations of the own store; the ids of shared stores are
+/// smaller.
 const LOCAL_ID: u64 = 1 << 60;
 
-/// Reports a change of the store's availability to the user.
+/// A function that reports a change of the store's availability to the user.
 pub type AvailabilityNotice = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A shared store, and this process's own for when that is unavailable.
+/// A shared store, and the process's own store for the time when the shared one is unavailable.
 pub struct Fallback {
     shared: Arc<dyn StateStore>,
     own: MemoryStore,
@@ -35,8 +38,8 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// Continues with an own store when `shared` is unavailable, and reports it to `notice`. A
-    /// process that never learned how many share the store takes one part in `assumed_peers`.
+    /// Creates a fallback for the [`StateStore`] `shared`, and reports its outages to `notice`. A
+    /// process that never learned the number of processes takes one part in `assumed_peers`.
     #[must_use]
     pub fn new(
         shared: Arc<dyn StateStore>,

@@ -25,20 +25,20 @@ pub type SiteKey = Arc<str>;
 /// The name of a budget within its site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BudgetKey {
-    /// Of one host and role.
+    /// The budget of one [`Host`] and role.
     Role(Host, Role),
-    /// Of one host and kind of request.
+    /// The budget of one [`Host`] and kind of request.
     Kind(Host, Arc<str>),
-    /// Of one host, for the crawl delay that its robots.txt states.
+    /// The budget of one [`Host`] for the crawl delay in its robots.txt.
     CrawlDelay(Host),
-    /// Common to all hosts of the site.
+    /// The budget of all hosts of the site.
     Common,
-    /// Of one service on the site.
+    /// The budget of one service on the site.
     Service(Arc<str>),
 }
 
 impl std::fmt::Display for BudgetKey {
-    /// Writes the name under which stores that are shared keep the budget.
+    /// Writes the name under which shared stores keep the budget.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Role(host, role) => write!(f, "{host} {role}"),
@@ -50,28 +50,27 @@ impl std::fmt::Display for BudgetKey {
     }
 }
 
-/// An answer on its way.
+/// A pending reply of a store.
 pub type ReplyFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
-/// The answer of a store: ready, or on its way. A store in memory neither allocates nor yields.
+/// The reply of a store: ready or pending. A store in memory neither allocates nor yields.
 ///
-/// The operation has begun when the store returns this. Dropping it undoes nothing, with one
-/// exception: the store takes back the permit or reservation of an `enter` or `confirm` whose
-/// answer was dropped.
+/// The operation has begun when the store returns the reply. A dropped reply reverts nothing,
+/// except the permit or reservation of an `enter` or `confirm`.
 pub enum StoreReply<T> {
-    /// There.
+    /// A ready reply.
     Ready(Result<T, StoreError>),
-    /// On its way.
+    /// A pending reply.
     Later(ReplyFuture<T>),
 }
 
 impl<T> StoreReply<T> {
-    /// An answer that is there.
+    /// Returns a ready reply.
     pub const fn now(value: T) -> Self {
         Self::Ready(Ok(value))
     }
 
-    /// Returns the result if it is there, or else an error.
+    /// Returns the result if the reply is ready, otherwise a [`StoreError`].
     pub(crate) fn now_or(self, error: StoreError) -> Result<T, StoreError> {
         match self {
             Self::Ready(result) => result,
@@ -79,7 +78,7 @@ impl<T> StoreReply<T> {
         }
     }
 
-    /// Continues with the result, now or when it comes.
+    /// Continues with the result, now or on its arrival.
     #[inline]
     pub(crate) fn then<U>(
         self,
@@ -109,11 +108,11 @@ impl<T: Send + Unpin> IntoFuture for StoreReply<T> {
     }
 }
 
-/// The future of an [`StoreReply`].
+/// The future of a [`StoreReply`].
 pub enum PendingStoreReply<T> {
-    /// There.
+    /// A ready reply.
     Ready(Ready<Result<T, StoreError>>),
-    /// On its way.
+    /// A pending reply.
     Later(ReplyFuture<T>),
 }
 
@@ -128,32 +127,33 @@ impl<T: Unpin> Future for PendingStoreReply<T> {
     }
 }
 
-/// Receives the result of each heartbeat of a store, and when it began.
+/// A function that receives the start and the result of each heartbeat of a store.
 pub type HeartbeatObserver = Arc<dyn Fn(BootInstant, Result<(), StoreError>) + Send + Sync>;
 
-/// Whether a store answers.
+/// The availability of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Availability {
-    /// It does not answer at present: this process continues with its share of the limits.
+    /// Set if the store does not respond, so that this process continues with its share of the
+    /// limits.
     pub unavailable: bool,
-    /// How often it has become unavailable.
+    /// The number of outages so far.
     pub outages: u64,
 }
 
 /// A store for the state of sites.
 pub trait StateStore: Send + Sync {
-    /// Opens the state of a site. Two handles of one key see the same state.
+    /// Opens the state of a site. Two handles of one [`SiteKey`] see the same state.
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle>;
 
     /// Lists the sites that have state.
     fn list(&self) -> StoreReply<Vec<SiteKey>>;
 
-    /// Returns whether other processes see the same state. Their changes wake no request of this
-    /// process: waiting requests ask again.
+    /// Returns whether other processes see the same state. Their changes do not wake requests of
+    /// this process, so waiting requests try again.
     fn is_shared(&self) -> bool;
 
-    /// Returns whether answers take time. Then only the head of a wait queue asks: of many requests
-    /// that ask at once, each would hold a reservation of its own.
+    /// Returns whether replies take time. If so, only the head of a wait queue requests admission,
+    /// because concurrent requests would each make a reservation.
     fn is_remote(&self) -> bool {
         false
     }
@@ -161,22 +161,23 @@ pub trait StateStore: Send + Sync {
     /// Waits until every operation that has begun is complete.
     fn flush(&self) -> StoreReply<()>;
 
-    /// Checks that the store answers and accepts writes.
+    /// Checks that the store responds and accepts writes.
     fn check(&self) -> StoreReply<()> {
         self.flush()
     }
 
-    /// Begins to count the processes that share the state, where that takes heartbeats, and reports
+    /// Begins to count the processes that share the state, if that needs heartbeats, and reports
     /// the result of each.
     fn watch_peers(&self, _observer: HeartbeatObserver) {}
 
-    /// Returns how many processes share the state, this one included; `None` where that is not
-    /// known yet.
+    /// Returns the number of processes that share the state, this one included; `None` if not known
+    /// yet.
     fn peers(&self) -> Option<u32> {
         Some(1)
     }
 
-    /// Returns whether that count has been stable long enough that no process is missing from it.
+    /// Returns whether [`StateStore::peers`] has been stable for long enough that no process is
+    /// missing.
     fn has_settled_peers(&self) -> bool {
         true
     }
@@ -187,7 +188,7 @@ pub trait StateStore: Send + Sync {
         0
     }
 
-    /// Returns whether the store answers, as last noticed.
+    /// Returns the last known [`Availability`] of the store.
     fn availability(&self) -> Availability {
         Availability::default()
     }
@@ -198,44 +199,44 @@ pub trait SiteHandle: Send + Sync {
     /// Returns the index of a budget, for costs through this handle.
     fn budget(&self, key: &BudgetKey) -> usize;
 
-    /// Applies an operation in one atomic step, at the instant it happens. See [`Site::apply`].
+    /// Applies an operation in one atomic step, at the instant of its execution. See
+    /// [`Site::apply`].
     fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult>;
 
     /// Returns a copy of the state of the site.
     fn view(&self) -> StoreReply<SiteView>;
 
-    /// Returns what counts for a question with these costs while a shared store is lost: the state of
-    /// the site in the own store, and the costs there, this process's share of the windows. `None`
-    /// unless it is lost.
+    /// Returns the [`OwnShare`] for a request with these costs while a shared store is unavailable;
+    /// otherwise `None`.
     fn own_share(&self, _costs: &[BudgetCost]) -> Option<OwnShare> {
         None
     }
 }
 
-/// What counts for a question while a shared store is lost.
+/// The state for a request while a shared store is unavailable.
 #[derive(Clone, Debug)]
 pub struct OwnShare {
     /// The state of the site in the own store.
     pub view: SiteView,
-    /// The costs of the question there.
+    /// The costs of the request in the own store, with this process's share of the windows.
     pub costs: Vec<BudgetCost>,
 }
 
 /// The operations of [`SiteOperation`], each with its own result.
 impl dyn SiteHandle + '_ {
-    /// Asks to send.
+    /// Requests admission.
     #[inline]
     pub fn enter(&self, ask: &AdmissionRequest) -> StoreReply<AdmissionResult> {
         self.apply_for(ask, RequestOperation::Enter { reservation: None })
     }
 
-    /// Asks again after a wait, with the reservation of this id.
+    /// Requests admission again after a wait, with the reservation of this id.
     pub fn confirm(&self, ask: &AdmissionRequest, id: u64) -> StoreReply<AdmissionResult> {
         let reservation = Some(id);
         self.apply_for(ask, RequestOperation::Enter { reservation })
     }
 
-    /// Gives up a reservation, or a permit of `spent_at` that was not used. Returns whether the
+    /// Gives back a reservation, or a permit of `spent_at` that was not used. Returns whether the
     /// lease of a probe was released.
     pub fn leave(
         &self,
@@ -246,7 +247,7 @@ impl dyn SiteHandle + '_ {
         self.apply_for(ask, RequestOperation::Leave { id, spent_at })
     }
 
-    /// Keeps a permit pending while its connection is dialled, for at most `longest`.
+    /// Keeps a [`Permit`] pending while its connection is established, for at most `longest`.
     pub fn hold(
         &self,
         ask: &AdmissionRequest,
@@ -257,8 +258,8 @@ impl dyn SiteHandle + '_ {
         self.apply_for(ask, RequestOperation::Hold { permit, longest })
     }
 
-    /// Notes that the connection of a held permit is up and its request is about to be sent, unless
-    /// the site was blocked meanwhile.
+    /// Records that the connection of a pending permit is ready and its [`AdmissionRequest`] is
+    /// about to be sent. Returns whether the site was blocked in the meantime.
     pub fn sent(
         &self,
         ask: &AdmissionRequest,
@@ -269,13 +270,13 @@ impl dyn SiteHandle + '_ {
         self.apply_for(ask, RequestOperation::Sent { permit, longest })
     }
 
-    /// Spends now what a permit still holds.
+    /// Spends the pending cost of a [`Permit`] now.
     pub fn stamp(&self, ask: &AdmissionRequest, permit: &Permit) -> StoreReply<()> {
         let permit = permit.clone();
         self.apply_for(ask, RequestOperation::Stamp { permit })
     }
 
-    /// Records the headers of an answer: the result of a probe.
+    /// Settles a probe with the headers of its response.
     pub fn settle_headers(
         &self,
         ask: &AdmissionRequest,
@@ -286,7 +287,7 @@ impl dyn SiteHandle + '_ {
         self.apply_for(ask, RequestOperation::SettleHeaders { permit, outcome })
     }
 
-    /// Records the quotas that the headers of an answer state.
+    /// Records the quotas that the headers of a response declare.
     pub fn state_quotas(
         &self,
         ask: &AdmissionRequest,
@@ -297,7 +298,7 @@ impl dyn SiteHandle + '_ {
         self.apply_for(ask, RequestOperation::StateQuotas { permit, statement })
     }
 
-    /// Records the result of an attempt, once.
+    /// Records the [`AttemptResult`] of an attempt, once.
     pub fn settle(
         &self,
         ask: &AdmissionRequest,
@@ -308,8 +309,8 @@ impl dyn SiteHandle + '_ {
         self.apply_for(ask, RequestOperation::Settle { permit, report })
     }
 
-    /// Prolongs the shared slots and probe leases of permits in use, and returns the condition of
-    /// the breakers.
+    /// Renews the shared slots and probe leases of permits in use, and returns the
+    /// [`BreakerCondition`].
     pub fn renew(&self, ids: &[u64], length: Duration) -> StoreReply<BreakerCondition> {
         let ids = ids.to_vec();
         self.apply_as(&SiteOperation::Renew { ids, length })
@@ -326,12 +327,12 @@ impl dyn SiteHandle + '_ {
         self.apply_as(&SiteOperation::Unblock)
     }
 
-    /// Forgets what was learned of the host's limits. Returns whether there was anything.
+    /// Drops the learned limits of the host. Returns whether any were known.
     pub fn forget_learned(&self) -> StoreReply<bool> {
         self.apply_as(&SiteOperation::ForgetLearned)
     }
 
-    /// Forgets the adaptive rates of the site. Returns whether there were any.
+    /// Drops the adaptive rates of the site. Returns whether any were set.
     pub fn forget_adaptation(&self) -> StoreReply<bool> {
         self.apply_as(&SiteOperation::ForgetAdaptation)
     }
@@ -344,7 +345,7 @@ impl dyn SiteHandle + '_ {
         self.apply_as(&SiteOperation::for_request(ask, operation))
     }
 
-    /// Applies an operation and takes its own result out.
+    /// Applies a [`SiteOperation`] and returns its own result.
     #[inline]
     fn apply_as<T>(&self, operation: &SiteOperation<'_>) -> StoreReply<T>
     where
@@ -366,30 +367,30 @@ pub struct SiteView {
     pub site: Site,
     /// The names of its budgets, in their order.
     pub budgets: Vec<String>,
-    /// When this was read, on the clock of the store.
+    /// The instant of the copy, on the clock of the store.
     pub now: BootInstant,
 }
 
 impl SiteView {
-    /// Returns the state of the breaker.
+    /// Returns the [`BreakerState`].
     #[must_use]
     pub fn state(&self) -> BreakerState {
         self.site.breaker().state(self.now)
     }
 
-    /// Returns until when the breaker is open, and why.
+    /// Returns the end and the [`OpenReason`] of the current open, if any.
     #[must_use]
     pub fn open_until(&self) -> Option<(BootInstant, &OpenReason)> {
         self.site.breaker().open_until(self.now)
     }
 
-    /// Returns the failures in a row.
+    /// Returns the number of failures in a row.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.site.breaker().failures()
     }
 
-    /// Returns the probes in flight, by role.
+    /// Returns the number of probes in flight of each [`Role`].
     #[must_use]
     pub fn leases(&self) -> [usize; 3] {
         Role::ALL.map(|role| self.site.breaker().leases(role, self.now))

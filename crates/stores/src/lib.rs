@@ -1,9 +1,9 @@
 //! Stores for the hub's shared state.
 //!
-//! A [`StateStore`] hands out one [`SiteHandle`] per site; each operation of a handle is a single
-//! atomic step that runs the pure functions of `docstokg_policy::site` inside its critical section,
-//! with a `now` read there. There is no get-then-set. [`conformance`] is the contract as functions;
-//! every store passes it.
+//! A [`StateStore`] returns one [`SiteHandle`] per site. Each operation of a handle is a single
+//! atomic step: it runs the pure functions of `docstokg_policy::site` inside its critical section,
+//! with a `now` read there. There is no get-then-set. [`conformance`] is the contract of every
+//! store, as functions.
 
 pub mod cache;
 pub mod clock;
@@ -28,7 +28,7 @@ pub use handle::{
     SiteView, StateStore, StoreReply,
 };
 
-/// How long a shared store keeps a site after its last permit: the longest window there is, and a
+/// The time for which a shared store keeps a site after its last permit: the longest window and a
 /// day.
 pub(crate) const SITE_RETENTION: std::time::Duration =
     std::time::Duration::from_secs(docstokg_policy::rate::MAX_WINDOW.as_secs() + 86_400);

@@ -1,7 +1,7 @@
-//! State in the memory of this process: the library's default.
+//! State in the memory of this process: the default of the library.
 //!
-//! Each site has its own lock. Idle sites without handles are dropped while new ones are made, so
-//! that a run over many hosts does not grow without bound.
+//! Each site has its own lock. Idle sites without handles are dropped while new sites are created,
+//! so that memory stays bounded in a run over many hosts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 
 use crate::handle::{BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreReply};
 
-/// How many sites there are before the first sweep of idle ones.
+/// The number of sites before the first sweep of idle sites.
 const FIRST_SWEEP: usize = 1_024;
 
-/// A store in this process.
+/// A store in the memory of this process.
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     first: u64,
@@ -29,7 +29,7 @@ struct MemorySites {
 }
 
 impl MemoryStore {
-    /// Makes an empty store that reads the time from `clock`.
+    /// Creates an empty store that reads the time from `clock`.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl MemoryStore {
         }
     }
 
-    /// Makes a store that numbers reservations and permits from `first` on.
+    /// Creates a store that numbers reservations and permits from `first` on.
     pub(crate) fn numbering_from(clock: Arc<dyn Clock>, first: u64) -> Self {
         Self {
             first,
@@ -50,13 +50,13 @@ impl MemoryStore {
         }
     }
 
-    /// Returns how many sites are remembered.
+    /// Returns the number of sites with state.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sites.lock().by_key.len()
     }
 
-    /// Returns whether no site is remembered.
+    /// Returns whether no site has state.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -103,7 +103,7 @@ impl StateStore for MemoryStore {
     }
 }
 
-/// One site under its lock.
+/// A site and its lock.
 pub(crate) struct MemorySite {
     clock: Arc<dyn Clock>,
     state: Mutex<NamedSite>,
@@ -117,17 +117,18 @@ struct NamedSite {
 }
 
 impl MemorySite {
-    /// Counts `weight` as used now: another store permitted it.
+    /// Counts `weight` as used now, because another store permitted it.
     pub(crate) fn fill(&self, budget: usize, windows: &Windows, weight: u32) {
         self.step(|site, now| site.note_spent(budget, windows, weight, now));
     }
 
-    /// Counts `weight` as used at an instant: another store permitted it, or it is kept free.
+    /// Counts `weight` as used at an instant, because another store permitted it, or as a
+    /// precaution.
     pub(crate) fn fill_at(&self, budget: usize, windows: &Windows, weight: u32, at: BootInstant) {
         self.step(|site, _| site.note_spent(budget, windows, weight, at));
     }
 
-    /// Takes back what was counted as used at an instant.
+    /// Reverts a use at an instant that [`MemorySite::fill_at`] counted.
     pub(crate) fn empty_at(&self, budget: usize, weight: u32, at: BootInstant) {
         self.step(|site, _| site.note_unspent(budget, weight, at));
     }
@@ -141,7 +142,7 @@ impl MemorySite {
         self.step(|site, now| site.is_idle(now))
     }
 
-    /// Runs one step inside the critical section, with the time read inside it.
+    /// Runs one step inside the critical section, with the time read there.
     #[inline]
     fn step<T>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T) -> T {
         let mut state = self.state.lock();

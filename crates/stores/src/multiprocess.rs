@@ -1,8 +1,8 @@
 //! State in a mapped file, shared by all processes of a machine, for very many requests.
 //!
-//! Each site has a robust lock of its own in the file: a process that is killed while it holds one
-//! leaves the record as it was before its operation, and the next process continues. See
-//! `replica.rs` for what an operation reads and writes, and `sys.rs` for everything unsafe.
+//! Each site has its own robust lock in the file. If a process is killed while it holds the lock,
+//! the record stays as before its operation, and the next process continues. [`crate::record_copy`]
+//! describes the reads and writes of an operation. `sys` contains all unsafe code.
 
 use std::fs::File;
 use std::path::Path;
@@ -30,17 +30,18 @@ pub use sys::PerProcess;
 pub(crate) use sys::Segment;
 use sys::{SharedMutexGuard, truncation};
 
-/// The name of the file in a state directory: another layout has another file, so that programs of
-/// two versions can run side by side, each with limits of its own.
+/// The name of the file in a state directory. Another layout has another file, so that two versions
+/// of a program can run side by side, each with its own limits.
 pub const FILE_NAME: &str = "limits-4.shm";
 
-/// Survives a mapped file that is truncated while it is in use, which would end the process with
-/// SIGBUS: the store reports that it is damaged instead. Likewise a file that grows beyond the
-/// limit of the process (SIGXFSZ) is a failed write. Installs signal handlers for the whole
-/// process, so programs call it and the library does not.
+/// Installs signal handlers for the whole process, so only programs call this function. The
+/// handlers convert two signals into errors:
+///
+/// - SIGBUS, if a mapped file is truncated while it is in use: the store reports the damage.
+/// - SIGXFSZ, if a file exceeds the limit of the process: the write fails.
 ///
 /// # Errors
-/// The handler cannot be installed.
+/// Returns an error if a handler cannot be installed.
 pub fn survive_file_signals() -> std::io::Result<()> {
     truncation::survive()
 }
@@ -53,18 +54,19 @@ pub struct MultiprocessStore {
 }
 
 impl MultiprocessStore {
-    /// Opens the file at `path`, and makes it if it is not there.
+    /// Opens the file at `path`, or creates it.
     ///
     /// # Errors
-    /// It cannot be written, is damaged, or was written by another version.
+    /// Returns [`StoreError`] if the file cannot be written, is damaged, or was written by another
+    /// version.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         Self::open_after_boot(path, clock, &process::boot_id())
     }
 
-    /// Opens the file as [`MultiprocessStore::open`] does, in the boot of the machine with this id.
+    /// Opens the file as [`MultiprocessStore::open`] does, in the boot with this id.
     ///
     /// # Errors
-    /// As [`MultiprocessStore::open`].
+    /// Returns [`StoreError`] in the same cases as [`MultiprocessStore::open`].
     pub fn open_after_boot(
         path: &Path,
         clock: Arc<dyn Clock>,
@@ -79,7 +81,8 @@ impl MultiprocessStore {
     }
 }
 
-/// Opens or makes the file, one process at a time. It is renamed to its path when it is complete.
+/// Opens or creates the file, one process at a time. A new file is renamed to its path when it is
+/// complete.
 fn open(path: &Path, clock: &dyn Clock, boot_id: &str) -> Result<Arena, ArenaError> {
     if let Some(directory) = path
         .parent()
@@ -123,7 +126,7 @@ fn open(path: &Path, clock: &dyn Clock, boot_id: &str) -> Result<Arena, ArenaErr
     Ok(arena)
 }
 
-/// Copies what an earlier boot of the machine wrote into a fresh file, on the clock of this boot.
+/// Copies the state of an earlier boot into a fresh file, on the clock of this boot.
 ///
 /// No process uses the old file, and its locks are void.
 fn carry_over(
@@ -147,7 +150,7 @@ fn carry_over(
     Ok(())
 }
 
-/// Describes an error of the file, and what to do about it.
+/// Returns the [`StoreError`] for an error of the file, with the action for the user.
 fn explain(path: &Path, error: ArenaError) -> StoreError {
     let store = format!("the shared memory file {}", path.display());
     let unusable = |why: String, remedy: &str| StoreError::Unusable {
@@ -216,7 +219,7 @@ impl StateStore for MultiprocessStore {
     }
 
     fn flush(&self) -> StoreReply<()> {
-        // Every operation is complete; but a lock that is never released has to be noticed.
+        // Every operation is complete, but a lock that is never released must be detected.
         StoreReply::Ready(
             self.lock_undamaged()
                 .map(drop)
@@ -226,7 +229,7 @@ impl StateStore for MultiprocessStore {
 }
 
 impl MultiprocessStore {
-    /// Locks the directory of a file that was not truncated.
+    /// Locks the directory of the file. Returns an [`ArenaError`] if the file was truncated.
     fn lock_undamaged(&self) -> Result<SharedMutexGuard<'_>, ArenaError> {
         let guard = self.arena.lock()?;
         if truncation::was_seen() {

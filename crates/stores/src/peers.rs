@@ -1,7 +1,7 @@
-//! Counts the processes of a machine that share a store, without the store: each holds a lock on a
-//! file of its own.
+//! The count of the processes of a machine that share a store, without the store itself: each
+//! process locks its own file.
 //!
-//! When the store does not answer, the limits are divided by that count.
+//! If the store does not respond, the limits are divided by that count.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -17,8 +17,8 @@ pub(crate) struct StorePeers {
 }
 
 impl StorePeers {
-    /// Joins the processes that share the store at `path`. `None` where the directory cannot be
-    /// written.
+    /// Joins the processes that share the store at `path`. Returns `None` if the directory cannot
+    /// be written.
     pub(crate) fn join(path: &Path) -> Option<Self> {
         let directory = path.with_extension("peers");
         crate::private::make_directory(&directory).ok()?;
@@ -27,8 +27,8 @@ impl StorePeers {
             std::process::id(),
             crate::process::first_name()
         ));
-        // Between its creation and its lock another process may remove the file as one that a
-        // killed process left.
+        // Between creation and lock, another process may remove the file as a leftover of a killed
+        // process.
         (0..5).find_map(|_| {
             crate::private::make_file(&own).ok()?;
             let locked = File::options().write(true).open(&own).ok()?;
@@ -42,14 +42,15 @@ impl StorePeers {
         })
     }
 
-    /// Counts the running processes, this one included. Files of killed processes are removed.
+    /// Returns the number of running processes, this one included. Removes the files of killed
+    /// processes.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.alive().count())
             .unwrap_or(u32::MAX)
             .max(1)
     }
 
-    /// Counts the running processes whose file names come before this one's.
+    /// Returns the number of running processes whose file names come before this one's.
     pub(crate) fn rank(&self) -> u32 {
         u32::try_from(self.alive().filter(|path| *path < self.own).count()).unwrap_or(0)
     }
@@ -70,7 +71,8 @@ impl Drop for StorePeers {
     }
 }
 
-/// Returns whether a process holds the lock of its file; removes the file of one that has ended.
+/// Returns whether a process holds the lock of its file. Removes the file of a process that has
+/// ended.
 fn is_held(path: &Path) -> bool {
     let Ok(file) = File::open(path) else {
         return false;

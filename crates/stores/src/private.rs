@@ -1,5 +1,5 @@
 //! Files and directories of the state: private to their owner, or shared with a configured group,
-//! whatever the umask. Existing files keep their permissions.
+//! regardless of the umask. Existing files keep their permissions.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io;
@@ -7,14 +7,14 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The group that shares the state of this process, if one does.
+/// The group that shares the state of this process, if any.
 static SHARED_STATE_GROUP: OnceLock<u32> = OnceLock::new();
 
-/// Shares files and directories created from now on with a group, given by its name or number. The
-/// first call counts, for the whole process.
+/// Shares new files and directories with a group, given by its name or number. Only the first call
+/// has an effect, for the whole process.
 ///
 /// # Errors
-/// There is no such group.
+/// Returns an error if the group does not exist.
 pub fn share_with(group: &str) -> Result<(), String> {
     let found = group.parse().ok().or_else(|| {
         number_of(
@@ -27,7 +27,7 @@ pub fn share_with(group: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Finds the number of a group in the system's list.
+/// Returns the number of a group in the system's list.
 fn number_of(group: &str, list: &str) -> Option<u32> {
     list.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -35,7 +35,7 @@ fn number_of(group: &str, list: &str) -> Option<u32> {
     })
 }
 
-/// Sets the permissions of the open file, not of the file that its path may name by now.
+/// Sets the permissions of the open file, because its path may name another file by now.
 fn set_permissions(made: &File, private: u32, shared: u32) -> io::Result<()> {
     let Some(group) = SHARED_STATE_GROUP.get() else {
         return made.set_permissions(Permissions::from_mode(private));
@@ -47,7 +47,7 @@ fn set_permissions(made: &File, private: u32, shared: u32) -> io::Result<()> {
 /// Creates a directory and its missing parents. An existing directory is not changed.
 ///
 /// # Errors
-/// It cannot be made.
+/// Returns an error if the directory cannot be created.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
@@ -68,11 +68,11 @@ fn open_directory(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Creates an empty file if there is none, so that code that opens it by path finds its
+/// Creates an empty file if it does not exist, so that code which opens it by path finds its
 /// permissions.
 ///
 /// # Errors
-/// It cannot be made.
+/// Returns an error if the file cannot be created.
 pub fn make_file(path: &Path) -> io::Result<()> {
     match File::options()
         .create_new(true)
@@ -86,11 +86,11 @@ pub fn make_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Refuses a symbolic link where a database of this program lies: SQLite follows it, and would make
-/// or change a file wherever it leads.
+/// Refuses a symbolic link in place of a database of this program. SQLite follows the link, and
+/// could create or change a file at any path.
 ///
 /// # Errors
-/// It is a link.
+/// Returns an error if the path is a link.
 pub fn refuse_link(path: &Path) -> io::Result<()> {
     if std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
         return Err(io::Error::other(
@@ -100,8 +100,8 @@ pub fn refuse_link(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether other users may read or write a file: anyone, or a group that it is not shared
-/// with.
+/// Returns whether other users may read or write a file: any user, or a group with which the state
+/// is not shared.
 #[must_use]
 pub fn is_open_to_others(path: &Path) -> bool {
     let others = if SHARED_STATE_GROUP.get().is_some() {

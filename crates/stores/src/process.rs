@@ -7,12 +7,12 @@ use docstokg_policy::time::Clock;
 
 pub use crate::multiprocess::PerProcess;
 
-/// Returns the identifier of this boot of the machine: instants of one boot clock mean nothing in
-/// another.
+/// Returns the identifier of this boot. Instants of one boot clock have no meaning in another boot.
 #[must_use]
 pub fn boot_id() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    // Systems other than Linux have no identifier of the boot; its instant, to the minute, is one.
+    // Systems other than Linux have no identifier of the boot, so the minute of the boot replaces
+    // it.
     read.map_or_else(
         |_| format!("since {}", wall_at_boot() / 60),
         |id| id.trim().to_owned(),
@@ -37,7 +37,8 @@ pub fn signature() -> Arc<str> {
     .into()
 }
 
-/// Returns whether the process of a [`signature`] may still run. Those of other machines may.
+/// Returns whether the process of a [`signature`] may still run. Processes of other machines always
+/// may.
 #[must_use]
 pub fn may_run(signature: &str) -> bool {
     let node = rustix::system::uname();
@@ -48,18 +49,18 @@ pub fn may_run(signature: &str) -> bool {
     let pid = of_this_machine
         .and_then(|(pid, _)| pid.parse().ok())
         .and_then(rustix::process::Pid::from_raw);
-    // Another user's process may not be asked about, and runs.
+    // A process of another user cannot be signalled, but it runs.
     pid.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
-/// Returns the first of a range of ids that no other process, and no other handle of this one,
+/// Returns the first of a range of ids that no other process and no other handle of this process
 /// uses.
 #[must_use]
 pub fn first_name() -> u64 {
     static HANDLE_COUNT: AtomicU32 = AtomicU32::new(0);
-    // The upper half is random; the lower half counts. Ids stay below 2^53, which a script's
-    // numbers hold exactly. The random part is mixed with process and time: a child process
-    // inherits the state of its parent's generator.
+    // The upper half is random; the lower half counts. Ids stay below 2^53, which the numbers of a
+    // script represent exactly. The random part is mixed with process and time, because a child
+    // process inherits the state of its parent's generator.
     let handle = u64::from(HANDLE_COUNT.fetch_add(1, Ordering::Relaxed));
     let now = crate::clock::SystemClock.boot().as_micros();
     let mixed =
@@ -79,7 +80,7 @@ mod tests {
         assert!(may_run("something else"));
         let node = rustix::system::uname();
         let node = node.nodename().to_string_lossy();
-        // Above the largest id that a system gives.
+        // Larger than the largest id of a system.
         assert!(!may_run(&format!("pid 2000000000 on {node}")));
     }
 }

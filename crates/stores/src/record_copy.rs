@@ -1,12 +1,14 @@
-//! One process's copy of a site that several processes share, and how it is kept up to date.
+//! A process's copy of a site that several processes share, and its synchronisation.
 //!
-//! A record has three parts. The HEADER is everything but the history of permits: breakers,
-//! reservations, slots; a few hundred bytes, written whole when it has changed. The SNAPSHOT is the
-//! history of every budget at one time. The LOG is what was spent and taken back since then: an
-//! `enter` that goes at once appends sixteen bytes to it and writes nothing else. When the log is
-//! full, a new snapshot replaces snapshot and log.
+//! A record has three parts:
 //!
-//! A copy that is behind reads the part it lacks; one that is up to date reads nothing.
+//! - The header is all state except the history of permits: breakers, reservations, slots. A header
+//!   has a few hundred bytes and is written whole when it has changed.
+//! - The snapshot is the history of every budget at one time.
+//! - The log contains the changes since then. An `enter` that goes at once appends sixteen bytes
+//!   and writes nothing else. If the log is full, a new snapshot replaces snapshot and log.
+//!
+//! An outdated copy reads only the parts that it lacks; a current copy reads only the position.
 
 use std::sync::Arc;
 
@@ -29,37 +31,36 @@ use layout::{HeaderRef, RecordHeader, entry, read_entry};
 /// The version of a record, or of a copy of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RecordPosition {
-    /// Counts the snapshots.
+    /// The number of snapshots so far.
     pub(crate) snapshot: u64,
-    /// Counts the headers.
+    /// The number of headers so far.
     pub(crate) header: u64,
-    /// The changes in the log.
+    /// The number of changes in the log.
     pub(crate) logged: usize,
 }
 
-/// What one operation writes. All of it counts, or none.
+/// The writes of one operation, which take effect together.
 pub(crate) struct Commit<'a> {
     /// The header, if it has changed.
     pub(crate) header: Option<&'a [u8]>,
-    /// A new snapshot, if the log is full: the log is empty after it.
+    /// A new snapshot, if the log is full; the log is empty after it.
     pub(crate) snapshot: Option<&'a [u8]>,
-    /// What is added to the log.
+    /// The entries to append to the log.
     pub(crate) log: &'a [u8],
-    /// Until when the host is blocked, and why, with a header that has changed; for operators who
-    /// read the record.
+    /// The end and the reason of a block, with a header that has changed; for operators who read
+    /// the record.
     pub(crate) open: Option<(BootInstant, String)>,
 }
 
-/// The record of a site, held under its lock.
+/// The record of a site, while its lock is held.
 pub(crate) trait SiteRecord {
-    /// What can go wrong while it is read or written.
+    /// The error of a read or a write.
     type Error: From<CorruptRecord>;
 
-    /// Returns how many changes the log holds before a snapshot replaces them, once the position is
-    /// known.
+    /// Returns the number of changes in a full log. The position must have been read before.
     fn log_entries(&self) -> usize;
 
-    /// Returns the current position.
+    /// Returns the current [`RecordPosition`].
     fn position(&mut self) -> Result<RecordPosition, Self::Error>;
 
     /// Reads the header.
@@ -71,7 +72,7 @@ pub(crate) trait SiteRecord {
     /// Reads the log from the `from`-th change on.
     fn log(&mut self, from: usize) -> Result<Vec<u8>, Self::Error>;
 
-    /// Writes, and returns the new position.
+    /// Writes a [`Commit`], and returns the new position.
     fn write(&mut self, commit: &Commit<'_>) -> Result<RecordPosition, Self::Error>;
 }
 
@@ -80,8 +81,8 @@ pub(crate) trait SiteRecord {
 #[error("the record of the site is corrupt")]
 pub(crate) struct CorruptRecord;
 
-/// The names of the budgets whose indices a handle has returned. A child process starts with those
-/// of its parent.
+/// The names of the budgets whose indices a handle has returned. A child process starts with the
+/// names of its parent.
 pub(crate) type BudgetNames = Arc<Mutex<Vec<String>>>;
 
 /// The copy of a site in this process.
@@ -91,7 +92,7 @@ pub(crate) struct Replica {
     names: Vec<String>,
     /// The index in this process of each budget of the record.
     order: Vec<usize>,
-    /// The position of the copy; `None` if the copy cannot be trusted.
+    /// The [`RecordPosition`] of the copy; `None` if the copy may be wrong.
     position: Option<RecordPosition>,
     header: Vec<u8>,
     scratch: Vec<u8>,
@@ -101,8 +102,8 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Starts an empty copy. Reservations and permits are numbered from `first` on, which no other
-    /// process uses; `who` is recorded as the opener of breakers.
+    /// Creates an empty copy. Reservations and permits are numbered from `first` on, in a range of
+    /// this process alone. Breakers that open are recorded as opened by `who`.
     pub(crate) fn new(first: u64, who: Arc<str>) -> Self {
         let mut site = Site::default();
         site.number_from(first);
@@ -118,7 +119,7 @@ impl Replica {
         }
     }
 
-    /// Starts an empty copy in which these budgets have their indices.
+    /// Creates an empty copy in which these budgets have their indices.
     pub(crate) fn naming(names: &BudgetNames) -> Self {
         let mut replica = Self::new(crate::process::first_name(), crate::process::signature());
         for name in &*names.lock() {
@@ -127,10 +128,10 @@ impl Replica {
         replica
     }
 
-    /// Returns the index of a budget, and remembers it for a child process.
+    /// Returns the index of a budget, and records its name for a child process.
     pub(crate) fn name(&mut self, names: &BudgetNames, name: &str) -> usize {
         let index = self.budget(name);
-        // Budgets that other processes have added may come between.
+        // Other processes may have added budgets in between.
         names.lock().clone_from(&self.names);
         index
     }
@@ -145,8 +146,7 @@ impl Replica {
         self.names.len() - 1
     }
 
-    /// Runs one operation on the record: brings the copy up to date, decides, and writes what has
-    /// changed.
+    /// Runs one operation on the [`SiteRecord`]: updates the copy, decides, and writes the changes.
     pub(crate) fn run<R: SiteRecord, T>(
         &mut self,
         record: &mut R,
@@ -218,8 +218,8 @@ impl Replica {
         }
     }
 
-    /// Reads what is new in the record. Returns whether this process has budgets that the record
-    /// does not know.
+    /// Reads the changes in the [`SiteRecord`]. Returns whether this process has budgets that the
+    /// record does not contain.
     #[cold]
     fn catch_up<R: SiteRecord>(
         &mut self,
@@ -255,7 +255,7 @@ impl Replica {
         Ok(grown)
     }
 
-    /// Returns until when and why the host, or a role alone, is open, whichever is longest.
+    /// Returns the end and the reason of the longest open, of the host or of a single role.
     pub(crate) fn open(&self) -> Option<(BootInstant, String)> {
         let (breaker, isolated) = self.site.breakers();
         let of_roles = isolated.iter().filter_map(|(role, breaker)| {
@@ -272,7 +272,7 @@ impl Replica {
         self.header_of(&self.site)
     }
 
-    /// Encodes the header of a site that has the budgets of this one.
+    /// Encodes the header of a [`Site`] with the same budgets.
     fn header_of(&self, site: &Site) -> Vec<u8> {
         let (breaker, isolated) = site.breakers();
         let budgets = self
@@ -280,7 +280,7 @@ impl Replica {
             .iter()
             .map(|index| (self.names[*index].as_str(), &site.budgets()[*index]))
             .collect();
-        // Writing to memory does not fail, and every type of the header can be encoded.
+        // A write to memory does not fail, and every type of the header can be encoded.
         postcard::to_allocvec(&HeaderRef {
             breaker,
             isolated,
@@ -331,7 +331,7 @@ impl Replica {
         } else {
             postcard::from_bytes(snapshot).map_err(|_| CorruptRecord)?
         };
-        // A budget that was added after the snapshot was written has no history in it.
+        // A budget that was added after the snapshot has no history in it.
         histories.resize_with(self.order.len().max(histories.len()), History::default);
         for (index, history) in self.order.iter().zip(histories) {
             self.site.budgets_mut()[*index].restore(history);
@@ -348,20 +348,20 @@ impl Replica {
         Ok(())
     }
 
-    /// Forgets the position of the copy: the record is another one.
+    /// Marks the copy as outdated, because the record is another one.
     pub(crate) fn distrust(&mut self) {
         self.position = None;
     }
 
-    /// Brings the copy up to date.
+    /// Updates the copy.
     pub(crate) fn read<R: SiteRecord>(&mut self, record: &mut R) -> Result<(), R::Error> {
         let position = record.position()?;
         self.catch_up(record, position)?;
         Ok(())
     }
 
-    /// Moves every instant of the copy to the clock of this boot of the machine, and writes it as
-    /// the record.
+    /// Moves every instant of the copy to the clock of this boot, and writes the copy as the
+    /// [`SiteRecord`].
     pub(crate) fn rebase<R: SiteRecord>(
         &mut self,
         record: &mut R,

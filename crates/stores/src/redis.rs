@@ -1,25 +1,23 @@
 //! State on a Redis or Valkey server, shared by several machines.
 //!
-//! The record of a site is a log: what each process asked, in the order in which the server got it
-//! and with the server's instant of that. The server decides nothing. A process sends an operation,
-//! and gets what others have added since it last asked; it applies all of that and then its own
-//! operation to its copy of the site, with the functions of every other store. Since those depend on
-//! nothing but the site, the operation and the instant, all processes make the same of the same log.
+//! The record of a site is a log of operations, in the order of their arrival at the server, with
+//! the server's instants. A process sends an operation, and receives the new entries of others.
+//! Then the process applies these entries and its own operation to its copy of the site. The
+//! functions depend only on site, operation and instant, so all processes reach the same state. The
+//! server decides nothing.
 //!
-//! So the script is the critical section: what is added there has its place for good, and the instant
-//! is read there. No permit is counted earlier than it was given, however long question and answer
-//! take. No process is overtaken again and again, near or far: an operation is decided where it was
-//! added, in one round trip.
+//! The script that appends is the critical section: it assigns the position and reads the instant.
+//! No permit counts earlier than it was given, and no process is overtaken, because one round trip
+//! decides an operation.
 //!
-//! - `batch` is what an entry of the log says, `copy` the site that the log makes, `exchange` the
-//!   operations of this process that wait for their call, and the calls that are on their way.
-//! - A snapshot takes the place of the log when that has grown, and of all that is older.
-//! - A position in the log is a length and an instant of the server. A server that was emptied, or
-//!   that came back with older data, has none in common with what a process knows, and the process
-//!   says that the store has lost its data.
-//! - A record belongs to one version of the program: another one that finds it replaces the log by
-//!   what it makes of that (`take_over`), since it might decide otherwise. An earlier layout is
-//!   converted once (`layout_3`).
+//! - `batch` defines the entries of the log, and `copy` the site that the log results in.
+//! - `exchange` has the waiting operations of this process, and the calls in flight.
+//! - A snapshot replaces a log that has grown.
+//! - A position is a length and an instant of the server. If the server was emptied or has older
+//!   data, its positions do not match, and the process reports the loss.
+//! - A record belongs to one version of the program. Another version replaces the log by its result
+//!   (`take_over`), because it might decide differently. An earlier layout is converted once
+//!   (`layout_3`).
 //!
 //! A site is one key, which expires.
 
@@ -52,12 +50,12 @@ use runtime::{begin, pause};
 use server::Server;
 use site::RedisSite;
 
-/// How often this process registers itself and counts the others: when the server is lost, that
-/// many share the limits.
+/// The time between registrations of this process, which also count the others. The last count
+/// divides the limits if the server is lost.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a process counts after its last heartbeat.
+/// The time for which a process counts after its last heartbeat.
 const PEER_TIMEOUT: Duration = Duration::from_secs(20);
-/// What every key begins with.
+/// The prefix of every key.
 const KEY_PREFIX: &str = "docstokg";
 
 /// A store on a Redis server.
@@ -67,10 +65,10 @@ pub struct RedisStore {
 
 impl RedisStore {
     /// Opens a store on the server of a DSN such as `redis://127.0.0.1:6379/0` or
-    /// `rediss://user:password@host/`. It connects at the first operation.
+    /// `rediss://user:password@host/`. The connection is made at the first operation.
     ///
     /// # Errors
-    /// The text is not a DSN.
+    /// Returns [`StoreError`] if the text is not a DSN.
     pub fn open(dsn: &str, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let server = Arc::new(Server::open(
             dsn,
@@ -78,8 +76,8 @@ impl RedisStore {
             Handle::try_current().ok(),
         )?);
         let (dsn, first) = (dsn.to_owned(), Arc::clone(&server));
-        // A child process has neither the connection nor the runtime of its parent. A DSN that was
-        // valid once stays so: the parent's connection is only the last resort.
+        // A child process needs its own connection and runtime. A DSN that was valid stays valid,
+        // so the parent's connection is only the last resort.
         let again = move || {
             Server::open(&dsn, Arc::clone(&clock), None)
                 .map_or_else(|_| Arc::clone(&first), Arc::new)
@@ -89,8 +87,8 @@ impl RedisStore {
         })
     }
 
-    /// Opens a site on which the script uses the clock of this store, and not the server's: for
-    /// tests in virtual time.
+    /// Opens a site whose script uses the clock of this store instead of the server's, for tests in
+    /// virtual time.
     #[doc(hidden)]
     #[must_use]
     pub fn site_on_own_time(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
@@ -98,16 +96,16 @@ impl RedisStore {
     }
 }
 
-/// Tells whether a text is the DSN of a server.
+/// Returns whether a text is the DSN of a server.
 #[must_use]
 pub fn is_dsn(text: &str) -> bool {
     text.into_connection_info().is_ok()
 }
 
-/// Hides what is secret in a DSN.
+/// Removes the secrets from a DSN.
 #[must_use]
 pub fn without_password(dsn: &str) -> String {
-    // What follows a question mark may be a password as well.
+    // The text after a question mark may be a password as well.
     let (shown, query) = dsn
         .split_once('?')
         .map_or((dsn, ""), |(shown, _)| (shown, "?***"));
@@ -151,14 +149,14 @@ impl StateStore for RedisStore {
     fn check(&self) -> StoreReply<()> {
         let server = Arc::clone(self.server.get());
         let (runtime, ended) = (server.runtime.clone(), server.ended());
-        // It runs by itself: a caller that polls only now and then must not take its own delay for
-        // the server's.
+        // A task of its own: a caller that polls rarely must not count its own delay as the
+        // server's.
         #[expect(
             clippy::disallowed_methods,
             reason = "the store's own background work, in the runtime it was opened in"
         )]
         let checked = runtime.spawn(async move {
-            // A server whose memory is full answers, but accepts no writes.
+            // A server with full memory responds, but accepts no writes.
             let mut write = redis::cmd("SET");
             write
                 .arg(format!("{KEY_PREFIX}:check"))
@@ -169,7 +167,7 @@ impl StateStore for RedisStore {
             server
                 .within_check_timeout(write.query_async::<()>(&mut link))
                 .await?;
-            // It was unavailable: no site checks again whether its data is still there.
+            // The server was unavailable, so each site must check if its data still exists.
             server.losses.fetch_add(1, Ordering::AcqRel);
             Ok(())
         });
@@ -200,11 +198,11 @@ impl StateStore for RedisStore {
         )]
         server.runtime.spawn(async move {
             while let Some(server) = weak.upgrade() {
-                // The next heartbeat follows soon: until then the last known count holds.
+                // The next heartbeat follows soon: until then the last known count applies.
                 let started = server.clock.boot();
                 let result = server.within_check_timeout(server.heartbeat(member)).await;
                 if result.is_ok() && was_unavailable {
-                    // No site checks again whether its data is still there.
+                    // Each site must check if its data still exists.
                     server.losses.fetch_add(1, Ordering::AcqRel);
                 }
                 was_unavailable = result.is_err();

@@ -1,8 +1,9 @@
-//! Two stores as one: breakers in the one, limits in the other.
+//! Two stores as one: breakers in one store, limits in the other.
 //!
-//! The breaker's store is asked first; if the limiter's then refuses or waits, the lease of a probe
-//! is released, so that none is lost to a request that does not go. Each store is atomic by itself.
-//! Probes are not spread by jitter here: the leases of the breaker's store admit few enough.
+//! The breaker store decides first. If the limit store then refuses or waits, the lease of a probe
+//! is released, so that no probe is lost to a request that does not go. Each store is atomic by
+//! itself. Probes have no jitter here, because the leases of the breaker store admit only few of
+//! them.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -15,14 +16,14 @@ mod site;
 
 use site::SplitSite;
 
-/// A store for breakers, and another one for limits.
+/// A store for breakers, and another store for limits.
 pub struct SplitStore {
     breakers: Arc<dyn StateStore>,
     limits: Arc<dyn StateStore>,
 }
 
 impl SplitStore {
-    /// Keeps breakers in the one store and limits in the other.
+    /// Combines a [`StateStore`] for breakers with a store for limits.
     #[must_use]
     pub fn new(breakers: Arc<dyn StateStore>, limits: Arc<dyn StateStore>) -> Self {
         Self { breakers, limits }
@@ -85,8 +86,8 @@ impl StateStore for SplitStore {
     }
 }
 
-/// The policy of the limiter's side, whose breaker never opens; one that an earlier run left open
-/// there refuses no request.
+/// Returns the [`BreakerPolicy`] for the limit store, whose breaker never opens. A breaker that an
+/// earlier run left open there refuses no request.
 fn never() -> BreakerPolicy {
     BreakerPolicy {
         fail_max: NonZeroU32::MAX,
@@ -97,7 +98,7 @@ fn never() -> BreakerPolicy {
     }
 }
 
-/// Joins two answers that are both on their way.
+/// Joins two replies, of which any may be pending.
 fn both<A: Send + Unpin + 'static, B: Send + Unpin + 'static, T: Send + Unpin + 'static>(
     first: StoreReply<A>,
     second: StoreReply<B>,

@@ -1,10 +1,11 @@
 //! State in a database of the state directory, shared by all processes of a machine. The default of
 //! the programs.
 //!
-//! An operation is one immediate transaction behind a lock file, and takes microseconds: it appends
-//! to the write-ahead log, which a separate thread checkpoints. A caller that finds the lock free
-//! runs its operation at once; one that would have to wait queues it for the thread, so that no
-//! caller blocks the executor. See `replica.rs` for what an operation reads and writes.
+//! An operation is one immediate transaction behind a lock file, and takes microseconds. The
+//! write-ahead log grows with each operation, and a separate thread checkpoints the log. If the
+//! lock is free, the caller runs its operation at once; otherwise the thread runs it, so that no
+//! caller blocks the executor. [`crate::record_copy`] describes the reads and writes of an
+//! operation.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,19 +38,19 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the database at `path`, and makes it if it is not there.
+    /// Opens the database at `path`, or creates it.
     ///
     /// # Errors
-    /// It cannot be written, is on a network file system, is damaged, or was written by another
-    /// version.
+    /// Returns [`StoreError`] if the database cannot be written, is damaged, or belongs to another
+    /// version. A network file system is also an error.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         Self::open_after_boot(path, clock, &process::boot_id())
     }
 
-    /// Opens the database as [`SqliteStore::open`] does, in the boot of the machine with this id.
+    /// Opens the database as [`SqliteStore::open`] does, in the boot with this id.
     ///
     /// # Errors
-    /// As [`SqliteStore::open`].
+    /// Returns [`StoreError`] in the same cases as [`SqliteStore::open`].
     pub fn open_after_boot(
         path: &Path,
         clock: Arc<dyn Clock>,
@@ -87,7 +88,7 @@ impl StateStore for SqliteStore {
     }
 
     fn check(&self) -> StoreReply<()> {
-        // Checks are repeated: this one does not wait for the lock.
+        // Checks are repeated, so this one does not wait for the lock.
         let taken = || {
             Err(StoreError::Unavailable {
                 store: "the state database".to_owned(),
@@ -113,7 +114,7 @@ impl StateStore for SqliteStore {
     }
 
     fn flush(&self) -> StoreReply<()> {
-        // Queued jobs run in turn before it, and all others are complete.
+        // Queued jobs run in order before this one, and all others are complete.
         ask(&self.worker, Database::touch)
     }
 }

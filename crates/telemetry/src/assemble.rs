@@ -1,7 +1,7 @@
-//! Turns events into records. Pure: the same events give the same records.
+//! Converts events to records. Pure: the same events give the same records.
 //!
-//! Events of many requests arrive interleaved. The assembler keeps the state of each active request
-//! until one record can describe it: an attempt when it is settled, a request when it ends.
+//! Events of many requests arrive interleaved. The [`Assembler`] keeps the state of each active
+//! request until one record can describe it: an attempt when it is settled, a request when it ends.
 
 mod active;
 mod decided_budget;
@@ -23,23 +23,23 @@ use crate::record::{
 use crate::run::RunIdentity;
 use active::{ActiveRequest, AttemptCost};
 
-/// Maximum hosts and roles whose budgets are known to be reported.
+/// Maximum number of hosts and roles whose budgets are known to be reported.
 const MAX_REPORTED: usize = 16_384;
 
-/// Turns events into records.
+/// Converts each [`Event`] to [`TimedRecord`]s.
 pub struct Assembler {
     run: Arc<RunIdentity>,
     config: Arc<Config>,
     active: HashMap<u64, ActiveRequest>,
     reported_budgets: HashSet<(Host, Role, Option<Arc<str>>)>,
-    /// What the robots.txt of each host last said.
+    /// The latest [`RobotsState`] and crawl delay of each host.
     robots: HashMap<Host, (RobotsState, Option<Duration>)>,
 }
 
-/// Maximum hosts whose robots.txt is remembered, so that only news is recorded.
+/// Maximum number of hosts whose robots.txt is remembered, so that only changes are recorded.
 const MAX_ROBOTS_HOSTS: usize = 4_096;
 
-/// Returns what a request that ended with an error tells of the robots.txt of its host.
+/// Returns the [`RobotsState`] that follows from the error of a request.
 fn robots_refusal(error: Option<&str>) -> Option<RobotsState> {
     match error {
         Some("disallowed") => Some(RobotsState::Forbids),
@@ -49,7 +49,7 @@ fn robots_refusal(error: Option<&str>) -> Option<RobotsState> {
 }
 
 impl Assembler {
-    /// Starts without active requests.
+    /// Creates an assembler without active requests.
     #[must_use]
     pub fn new(run: Arc<RunIdentity>, config: Arc<Config>) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Assembler {
         self.active.len()
     }
 
-    /// Takes one event, and appends the records that it completes.
+    /// Applies one [`Event`], and appends the records that it completes.
     pub fn take(&mut self, event: Event, records: &mut Vec<TimedRecord>) {
         let at = self.run.wall_of(event.at);
         let mut emit = |record: Record| records.push(TimedRecord { at, record });
@@ -99,7 +99,7 @@ impl Assembler {
         }
     }
 
-    /// A request starts, or continues at another URL.
+    /// Starts a request, or continues it at another URL.
     fn start_hop(&mut self, event: Event, emit: &mut impl FnMut(Record)) {
         let Event {
             at,
@@ -137,7 +137,7 @@ impl Assembler {
         }
     }
 
-    /// Records what the robots.txt of a host says, if that is news.
+    /// Records the [`RobotsState`] of a host if it has changed.
     fn note_robots(
         &mut self,
         host: Host,
@@ -174,8 +174,8 @@ impl Assembler {
         }
     }
 
-    /// Emits the budgets of a host and role when they are charged for the first time; in a run over
-    /// very many hosts perhaps again later, which readers count once.
+    /// Emits the budgets of a host and role at their first use. In a run over very many hosts, a
+    /// budget may be emitted again, and readers count it once.
     fn report_budgets(
         &mut self,
         host: &Host,
@@ -230,7 +230,7 @@ fn scope(key: &str, host: &Host) -> &'static str {
     if key == host.as_str() {
         return "host";
     }
-    // `HOST:ROLE` or `site:NAME:ROLE`: a role that is open alone.
+    // `HOST:ROLE` or `site:NAME:ROLE`: only one role is open.
     if let Some((owner, role)) = key.rsplit_once(':')
         && Role::ALL.iter().any(|known| known.as_str() == role)
         && (owner == host.as_str() || owner.starts_with("site:"))

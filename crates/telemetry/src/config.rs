@@ -1,5 +1,6 @@
-//! The `telemetry` section: what is recorded about runs, and where; and the targets under
-//! `telemetry.slo` that `docstokg summary --slo` compares a run with.
+//! The `telemetry` section: the recorded data, and their destinations.
+//!
+//! Also the targets under `telemetry.slo` that `docstokg summary --slo` compares a run with.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -13,16 +14,16 @@ use docstokg_config::{
 use serde_json::{Value as Json, json};
 
 section! {
-    /// What a run is expected to keep to; `docstokg summary --slo` compares.
+    /// Targets of a run, for `docstokg summary --slo`.
     SloSettings {
         /// The smallest share of opens whose probe succeeds; an outage counts once
         success_after_open_min: f64 = 0.5,
         /// The most by which the 95th percentile of inferred opens may exceed the breaker's
         /// `reset_timeout_s`, as a factor
         breaker_block_p95_over_reset_max: f64 = 1,
-        /// The largest share of attempts answered with 429
+        /// The largest share of attempts with status 429
         http_429_ratio_max: f64 = 0.05,
-        /// The largest share of attempts answered with 503
+        /// The largest share of attempts with status 503
         http_503_ratio_max: f64 = 0.05,
         /// The largest 95th percentile of the wait for the rate, in milliseconds, on any host and
         /// role
@@ -35,9 +36,9 @@ section! {
 }
 
 section! {
-    /// What is recorded about runs, and where.
+    /// Settings of the recording of runs.
     TelemetrySettings {
-        /// Whether anything is recorded
+        /// Switch for the recording of runs
         enabled: bool = true,
         /// The database of all runs: a file, or `off`
         sqlite: OutputFile => "`telemetry.sqlite3` in the state directory",
@@ -45,20 +46,20 @@ section! {
         jsonl: OutputFile = "off",
         /// The size at which that file is rotated, in MiB
         jsonl_rotate_mb: NonZeroU32 = 64,
-        /// How many rotated files are kept, at most 1000
+        /// Number of rotated files that are kept, at most 1000
         jsonl_keep: u32 = 5,
         /// A file that gets the metrics as Prometheus text, for the textfile collector; `off` for
         /// none
         prometheus_textfile: OutputFile = "off",
-        /// How long runs are kept in the database, in days; 0 keeps them for ever
+        /// Time for which runs stay in the database, in days; 0 keeps them for ever
         keep_days: u32 = 30,
-        /// How many events may wait to be written before further ones are dropped and counted
+        /// Number of events that may wait to be written; further ones are dropped and counted
         queue: NonZeroU32 = 262_144,
         @slo: SloSettings,
     }
 }
 
-/// A file to write, or none.
+/// The path of an output file; `None` for no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputFile(pub Option<PathBuf>);
 
@@ -87,38 +88,38 @@ impl Setting for OutputFile {
     }
 }
 
-/// The most older files beside the current one: each rotation renames all of them.
+/// Maximum number of older files beside the current one: each rotation renames all of them.
 const MAX_KEPT_FILES: u32 = 1_000;
 
-/// What is recorded, and where.
+/// The settings in force, resolved from [`TelemetrySettings`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TelemetryConfig {
-    /// Whether anything is recorded.
+    /// True if runs are recorded.
     pub enabled: bool,
-    /// The database of runs.
+    /// The [`Destination`] of the database of runs.
     pub sqlite: Destination,
-    /// Where every event goes as a line of JSON.
+    /// The file that gets every event as a line of JSON.
     pub jsonl: Option<PathBuf>,
     /// The size at which that file is rotated, in bytes.
     pub jsonl_rotate: u64,
-    /// How many older ones are kept.
+    /// Number of older files that are kept.
     pub jsonl_keep: u32,
-    /// Where the metrics go as Prometheus text.
+    /// The file that gets the metrics as Prometheus text.
     pub textfile: Option<PathBuf>,
-    /// How long runs are kept; `None` for ever.
+    /// Time for which runs are kept; `None` for ever.
     pub keep: Option<Duration>,
-    /// How many events may wait to be written.
+    /// Maximum number of events that wait to be written.
     pub queue: usize,
 }
 
-/// Where the database of runs is.
+/// The location of the database of runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// In the state directory, under its usual name.
+    /// The usual file in the state directory.
     StateDirectory,
-    /// In this file.
+    /// A file at this path.
     File(PathBuf),
-    /// Nowhere.
+    /// No database.
     Off,
 }
 
@@ -129,10 +130,10 @@ impl Default for TelemetryConfig {
 }
 
 impl TelemetrySettings {
-    /// Turns what is written into what holds.
+    /// Resolves the written settings into a [`TelemetryConfig`].
     ///
     /// # Errors
-    /// Every value that could not be used as it is written.
+    /// Lists every value that cannot be used as written.
     pub fn resolve(&self) -> Result<TelemetryConfig, Vec<ConfigProblem>> {
         let mut problems = Vec::new();
         self.check_files(&mut problems);
@@ -153,7 +154,7 @@ impl TelemetrySettings {
         }
     }
 
-    /// Checks that each file can be one, and that no two are the same.
+    /// Checks that each output path may be a file, and that no two paths are the same.
     fn check_files(&self, problems: &mut Vec<ConfigProblem>) {
         let files = [
             ("sqlite", &self.sqlite),
@@ -204,7 +205,7 @@ impl TelemetrySettings {
     }
 }
 
-/// Says why a path cannot be that of a file to write, as far as this is known without writing.
+/// Returns the reason why a path cannot be an output file, as far as that is known without writing.
 fn unusable(path: &Path) -> Option<String> {
     let text = path.as_os_str().to_string_lossy();
     if text.is_empty() {
@@ -216,16 +217,16 @@ fn unusable(path: &Path) -> Option<String> {
     if text.ends_with('/') || path.is_dir() {
         return Some("is a directory; name a file in it".to_owned());
     }
-    // The nearest that exists of the directories above it has to be one.
+    // The nearest existing path above must be a directory.
     let above = path.ancestors().skip(1).find(|path| path.exists())?;
     (!above.is_dir()).then(|| format!("cannot be made: {} is not a directory", above.display()))
 }
 
 impl SloSettings {
-    /// Reads targets from a file of their own, over those of the configuration.
+    /// Reads targets from a separate file, over those of the configuration.
     ///
     /// # Errors
-    /// Every problem, with its position.
+    /// [`ConfigProblems`] with every problem and its position.
     pub fn from_file(path: &Path, below: &Self) -> Result<Self, ConfigProblems> {
         let mut problems = Vec::new();
         let written: Self = match read_file(path, &mut problems) {
@@ -240,7 +241,7 @@ impl SloSettings {
         }
     }
 
-    /// Checks that shares are shares: a target of more than 1 always fails or never does.
+    /// Checks that shares are at most 1: a target of more than 1 always fails or never does.
     fn check(&self, path: &str, problems: &mut Vec<ConfigProblem>) {
         for (name, set) in [
             ("success_after_open_min", &self.success_after_open_min),

@@ -1,12 +1,14 @@
-//! HTML pages for people: one document with one style sheet, light and dark, readable on a phone,
-//! complete without anything from outside. Pages are written with `maud`, which escapes all text.
+//! HTML pages for people: one document with one style sheet, without external resources.
+//!
+//! Pages have a light and a dark scheme, and are readable on a phone. Pages are written with
+//! `maud`, which escapes all text.
 
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
 const PAGE_STYLE: &str = include_str!("html/page.css");
 
-/// Writes a page. Control characters become U+FFFD, except line breaks and tabs: they would steer
-/// a terminal that shows the page.
+/// Writes a page. Control characters become U+FFFD, except line breaks and tabs, because they would
+/// control a terminal that shows the page.
 #[must_use]
 pub fn document(title: &str, body: &Markup) -> String {
     let page = html! {
@@ -25,8 +27,8 @@ pub fn document(title: &str, body: &Markup) -> String {
     page.into_string().replace(is_unsafe, "\u{fffd}") + "\n"
 }
 
-/// Writes a card: a figure with its name, and a note where there is one. The class `good` or `bad`
-/// colours the figure.
+/// Writes a card: a figure with its name, and a note if `note` is not empty. The class `good` or
+/// `bad` colours the figure.
 pub fn card(class: &str, name: &str, figure: impl Render, note: &str) -> Markup {
     html! {
         div class={ "card " (class) } {
@@ -37,16 +39,16 @@ pub fn card(class: &str, name: &str, figure: impl Render, note: &str) -> Markup 
     }
 }
 
-/// How a table fits on a narrow screen.
+/// The layout of a table on a narrow screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableLayout {
-    /// It has many columns, and is scrolled sideways.
+    /// Many columns, scrolled sideways.
     Wide,
-    /// It has columns of text, which stand below each other.
+    /// Columns of text, one below the other.
     Stacked,
 }
 
-/// Writes a table around its rows.
+/// Writes a table around its rows, in a [`TableLayout`].
 #[must_use]
 pub fn table(layout: TableLayout, columns: &[&str], rows: &Markup) -> Markup {
     let class = match layout {

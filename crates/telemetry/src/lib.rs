@@ -1,10 +1,12 @@
-//! Telemetry of a run: recorded while it runs, summarised and shown afterwards.
+//! Telemetry of a run: recorded during the run, summarised and shown afterwards.
 //!
 //! The hub reports every event to its observers. A [`Recorder`] is such an observer: it puts events
-//! into a bounded queue and returns; its own thread turns them into [`record`]s and passes these to
-//! the [`sink`]s. Nothing here delays, steers or fails a request; what cannot be written is dropped
-//! and counted. [`summary`] and [`report`] read the database of runs, whether a run is finished,
-//! running or was killed. [`html`] is how all pages for people are written.
+//! into a bounded queue and returns. Its thread converts them to [`record`]s and passes these to
+//! the [`sink`]s. Telemetry never delays, controls or fails a request; records that cannot be
+//! written are dropped and counted.
+//!
+//! [`summary`] and [`report`] read the database of runs, while a run is active and afterwards. All
+//! pages for people are written by [`html`].
 
 pub mod assemble;
 pub mod config;

@@ -1,4 +1,4 @@
-//! The endpoint that a Prometheus server pulls metrics from.
+//! The endpoint for a Prometheus server that pulls metrics.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,15 +13,15 @@ use crate::sink::metrics::Metrics;
 
 /// Timeout of one scrape, from its connection to the last byte.
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum scrapes at once. More are refused, so that slow clients do not use up threads.
+/// Maximum number of scrapes at once. More are refused, so that slow clients do not use up threads.
 const MAX_SCRAPES: usize = 32;
-/// Maximum bytes of a request.
+/// Maximum length of a request, in bytes.
 const MAX_REQUEST_BYTES: u64 = 16 << 10;
 
-/// Serves the metrics on an address until the program ends, and returns the address in use.
+/// Serves the [`Metrics`] on an address until the program ends, and returns the address in use.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// The I/O error if the address is not available.
 pub fn serve(address: SocketAddr, metrics: Arc<Mutex<Metrics>>) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let bound = listener.local_addr()?;
@@ -35,8 +35,8 @@ pub fn serve(address: SocketAddr, metrics: Arc<Mutex<Metrics>>) -> std::io::Resu
                 }
                 let scrape = ActiveScrape::begin(&active);
                 let metrics = Arc::clone(&metrics);
-                // A client that disconnects early affects no other client. One without a thread is
-                // refused.
+                // A client that disconnects early affects no other client. If no thread can be
+                // started, the client is refused.
                 let _ = std::thread::Builder::new()
                     .name("metrics-client".to_owned())
                     .spawn(move || {
@@ -48,7 +48,7 @@ pub fn serve(address: SocketAddr, metrics: Arc<Mutex<Metrics>>) -> std::io::Resu
     Ok(bound)
 }
 
-/// Counts an active scrape until it is dropped.
+/// Counts an active scrape until dropped, see [`MAX_SCRAPES`].
 struct ActiveScrape(Arc<AtomicUsize>);
 
 impl ActiveScrape {
@@ -64,8 +64,8 @@ impl Drop for ActiveScrape {
     }
 }
 
-/// A connection with one deadline for all its reads and writes, so that a client that sends a byte
-/// now and then does not extend it.
+/// A connection with one deadline for all its reads and writes. A client that sends a byte now and
+/// then does not extend the deadline.
 struct DeadlineStream {
     stream: TcpStream,
     deadline: BootInstant,

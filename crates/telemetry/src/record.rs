@@ -1,4 +1,4 @@
-//! What sinks receive: flat records, each with its time. URLs are redacted.
+//! The records that sinks receive: flat, each with its time. URLs are redacted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,172 +8,172 @@ use docstokg_hub::policy::breaker::BreakerState;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::{Host, Role};
 
-/// A record and its time.
+/// A [`Record`] and its time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimedRecord {
-    /// When, on the wall clock.
+    /// The wall time of the record.
     pub at: Timestamp,
-    /// What.
+    /// The recorded fact of that time.
     pub record: Record,
 }
 
-/// One recorded fact.
+/// A recorded fact, for a [`Sink`](crate::sink::Sink).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
     /// A breaker was checked.
     Call(Box<CallRecord>),
-    /// An attempt that was sent, or one that a breaker denied.
+    /// An attempt that was sent, or that a breaker denied.
     Http(Box<HttpRecord>),
-    /// A decision of the limiter.
+    /// A decision of the limiter about a request, as a [`RateRecord`].
     Rate(Box<RateRecord>),
-    /// A breaker changed its state.
+    /// A breaker changed its state, as a [`TransitionRecord`].
     Transition(Box<TransitionRecord>),
-    /// A server asked for a pause.
+    /// A server requested a pause.
     Cooldown(CooldownRecord),
     /// An adaptive rate changed.
     Adjusted(AdjustRecord),
-    /// The cache answered, or stored an answer.
+    /// The cache returned or stored a response.
     Cache(Box<CacheRecord>),
-    /// A request ended.
+    /// A request ended, with or without a response.
     End(Box<EndRecord>),
     /// A budget was used for the first time in this run.
     Budget(BudgetRecord),
-    /// The robots.txt of a host says something else than it last did in this run.
+    /// The robots.txt of a host has changed since its last record in this run.
     Robots(RobotsRecord),
 }
 
-/// The request that a record belongs to.
+/// The request that a [`Record`] belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestContext {
-    /// The request, numbered from 1 in each run.
+    /// The number of the request, from 1 in each run.
     pub request: u64,
-    /// The host.
+    /// The host of the current hop.
     pub host: Host,
-    /// The role.
+    /// The [`Role`] of the request.
     pub role: Role,
     /// The resolver that the request was for.
     pub resolver: Option<Arc<str>>,
     /// The kind of request.
     pub kind: Option<Arc<str>>,
-    /// The service that the request was for, where that has a budget.
+    /// The service that the request was for, if the service has a budget.
     pub service: Option<Arc<str>>,
 }
 
-/// A breaker was checked.
+/// A check of the breakers, before an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallRecord {
-    /// The request.
+    /// The request whose breakers were checked.
     pub context: RequestContext,
     /// The state of the host's breaker.
     pub host_state: BreakerState,
-    /// How long it denies requests from now on.
+    /// The time for which the host's breaker denies requests from now on.
     pub host_cooldown: Option<Duration>,
-    /// The state of the resolver's breaker, where there is one.
+    /// The state of the resolver's breaker, if there is one.
     pub resolver_state: Option<BreakerState>,
 }
 
-/// One attempt.
+/// An attempt that was sent, or that a breaker denied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpRecord {
-    /// The request.
+    /// The request of the attempt.
     pub context: RequestContext,
-    /// The method.
+    /// The method of the request.
     pub method: http::Method,
-    /// The redacted URL.
+    /// The redacted URL of the attempt.
     pub url: Arc<str>,
-    /// Whether it was sent; if not, a breaker denied it.
+    /// True if the attempt was sent; false if a breaker denied it.
     pub sent: bool,
-    /// Which attempt, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// The status, if there was an answer.
+    /// The status, if there was a response.
     pub status: Option<u16>,
-    /// The pause that the server asked for.
+    /// The pause that the server requested.
     pub retry_after: Option<Duration>,
-    /// How long it waited for the rate.
+    /// The wait for the rate.
     pub rate_delay: Duration,
-    /// How long it waited for a slot.
+    /// The wait for a slot.
     pub slot_wait: Duration,
-    /// How long it waited for a breaker.
+    /// The wait for a breaker.
     pub breaker_wait: Duration,
     /// The state of the host's breaker when the attempt was sent or denied.
     pub host_state: BreakerState,
-    /// How long the breaker denies requests from now on.
+    /// The time for which the breaker denies requests from now on.
     pub cooldown: Option<Duration>,
     /// The state of the resolver's breaker when the attempt was sent or denied.
     pub resolver_state: Option<BreakerState>,
     /// The result that the breaker recorded: `success`, `failure` or `none`.
     pub breaker_recorded: &'static str,
-    /// From sending to headers.
+    /// The time from sending to headers.
     pub header_time: Option<Duration>,
-    /// From headers to the end of the body.
+    /// The time from headers to the end of the body.
     pub body_time: Option<Duration>,
-    /// From sending to the end.
+    /// The time from sending to the end.
     pub elapsed: Duration,
-    /// Bytes received over the wire.
+    /// Number of bytes received over the wire.
     pub bytes: u64,
-    /// Whether those bytes were wasted: an answer that was not final, or an incomplete body.
+    /// True if those bytes were wasted: the response was not final, or its body incomplete.
     pub wasted: bool,
-    /// The class of the error, where there was no answer.
+    /// The class of the error, if there was no response.
     pub error: Option<&'static str>,
 }
 
-/// What the cache did for a hop of a request.
+/// The action of the cache for a hop of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheRecord {
-    /// The request.
+    /// The request that the cache was used for.
     pub context: RequestContext,
-    /// The redacted URL.
+    /// The redacted URL of the hop.
     pub url: Arc<str>,
     /// `hit`, `revalidated`, `stale` or `stored`.
     pub action: &'static str,
-    /// The status of the answer, where the cache gave it.
+    /// The status of the response, if it is from the cache.
     pub status: Option<u16>,
-    /// The age of the answer, where that is known.
+    /// The age of the response, if that is known.
     pub age: Option<Duration>,
-    /// Why a stale answer was given.
+    /// The reason for a stale response.
     pub reason: Option<&'static str>,
 }
 
-/// A decision of the limiter.
+/// A decision of the limiter about a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateRecord {
-    /// The request.
+    /// The request that the limiter decided about.
     pub context: RequestContext,
-    /// The budget that held it back, or that it was charged to.
+    /// The budget that delayed the request, or that it used.
     pub budget: ChargedBudget,
-    /// The outcome.
+    /// The [`RateAction`] of the limiter.
     pub action: RateAction,
     /// The cost in tokens.
     pub weight: u32,
-    /// `block` when it may wait, `fail` when not.
+    /// `block` if the request may wait, `fail` if not.
     pub mode: &'static str,
-    /// How long it waited, also when it was refused in the end.
+    /// The wait so far, also for a request that was refused in the end.
     pub delay: Duration,
-    /// How much longer a refused request would have had to wait.
+    /// The further wait that a refused request would have needed.
     pub estimate: Option<Duration>,
-    /// The longest it may wait, where that is known.
+    /// The maximum wait, if there is a known limit.
     pub max_delay: Option<Duration>,
 }
 
-/// A budget that a request was charged to.
+/// A budget that a request used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChargedBudget {
-    /// Its key: `service:host` or `host:role`.
+    /// The key: `service:host` or `host:role`.
     pub key: Arc<str>,
-    /// Its windows.
+    /// The windows of the budget.
     pub rates: Arc<[String]>,
 }
 
-/// How the limiter decided.
+/// The decision of the limiter, in a [`RateRecord`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateAction {
-    /// Tokens were spent.
+    /// Tokens were spent for the request.
     Acquire,
-    /// Refused: the wait would have been too long.
+    /// The request was refused because the wait would have been too long.
     Block,
-    /// A HEAD request, which spends none.
+    /// A HEAD request was sent, which spends no token.
     HeadSkip,
-    /// Tokens were returned: a block started before the request was sent.
+    /// Tokens were returned because a block started before the request was sent.
     GivenBack,
 }
 
@@ -189,7 +189,7 @@ impl RateAction {
         }
     }
 
-    /// Returns the word that `ratelimit.acquire` events have for it.
+    /// Returns the word for the outcome in `ratelimit.acquire` events.
     #[must_use]
     pub const fn outcome(self) -> &'static str {
         match self {
@@ -199,92 +199,93 @@ impl RateAction {
     }
 }
 
-/// A breaker changed its state.
+/// A change of a breaker's state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransitionRecord {
     /// `host`, `site`, `role`, `resolver` or `network`.
     pub scope: &'static str,
-    /// Whose breaker.
+    /// The key of the breaker.
     pub key: Arc<str>,
-    /// The host of the request that saw it.
+    /// The host of the request that observed the change.
     pub host: Host,
-    /// Before.
+    /// The [`BreakerState`] before the change.
     pub from: BreakerState,
-    /// After.
+    /// The [`BreakerState`] after the change.
     pub to: BreakerState,
     /// The consecutive failures at that time.
     pub fail_count: u32,
-    /// How long the breaker stays open.
+    /// The time for which the breaker stays open.
     pub reset: Option<Duration>,
-    /// Why it opened.
+    /// The reason why the breaker opened.
     pub reason: Option<String>,
-    /// Another process or an operator caused it, and this run observed it.
+    /// True if another process or an operator caused the change, and this run observed it.
     pub elsewhere: bool,
 }
 
-/// The reason of a change back to open that is not a new open.
+/// The reason of a change back to open that is not counted as a new open.
 pub(crate) const EARLY_PROBE_FAILED: &str = "early-probe-failed";
 
 impl TransitionRecord {
-    /// Returns whether an open begins. The failure of an early probe leaves the open that there is.
+    /// Returns true if an open begins. The failure of an early probe only continues an open, see
+    /// [`EARLY_PROBE_FAILED`].
     pub(crate) fn begins_open(&self) -> bool {
         self.to == BreakerState::Open && self.reason.as_deref() != Some(EARLY_PROBE_FAILED)
     }
 }
 
-/// A server asked for a pause.
+/// A pause that a server requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CooldownRecord {
-    /// The request.
+    /// The request whose response declared the pause.
     pub context: RequestContext,
-    /// For how long.
+    /// The length of the pause.
     pub length: Duration,
 }
 
-/// An adaptive rate changed.
+/// A change of an adaptive rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdjustRecord {
-    /// The request.
+    /// The request that caused the change.
     pub context: RequestContext,
-    /// Before.
+    /// The multiplier before the change.
     pub old: f64,
-    /// After.
+    /// The multiplier after the change.
     pub new: f64,
-    /// Why.
+    /// The reason of the change.
     pub reason: &'static str,
 }
 
-/// A request ended.
+/// The end of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndRecord {
     /// The request, at its last hop.
     pub context: RequestContext,
-    /// The redacted URL.
+    /// The redacted URL of the last hop.
     pub url: Arc<str>,
-    /// How many attempts were sent, over all hops.
+    /// Number of attempts that were sent, over all hops.
     pub attempts: u32,
-    /// The last status.
+    /// The status of the last response.
     pub status: Option<u16>,
-    /// Why there was no further attempt, when the last one failed.
+    /// The [`StopReason`] why there was no further attempt after a failure.
     pub stopped: Option<StopReason>,
-    /// The class of the error, where there was no answer.
+    /// The class of the error, if there was no response.
     pub error: Option<&'static str>,
-    /// From the first hop to the end.
+    /// The time from the first hop to the end.
     pub elapsed: Duration,
 }
 
-/// What the robots.txt of a host says.
+/// The rules of a host's robots.txt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RobotsRecord {
-    /// The host.
+    /// The host of the robots.txt.
     pub host: Host,
-    /// What it means for the request that asked.
+    /// The meaning for the current request.
     pub state: RobotsState,
-    /// The time that it asks for between two requests.
+    /// The time that the file requires between two requests.
     pub crawl_delay: Option<Duration>,
 }
 
-/// What a robots.txt means for a request.
+/// The meaning of a robots.txt for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RobotsState {
     /// The request may be sent.
@@ -308,9 +309,9 @@ impl RobotsState {
 }
 
 impl EndRecord {
-    /// Returns whether the request failed, as the summary counts it
-    /// ([`FAILED_REQUEST`](crate::summary::FAILED_REQUEST)); a refusal or deferral until later is
-    /// not a failure either.
+    /// Returns true if the request failed, as the summary counts failures
+    /// ([`FAILED_REQUEST`](crate::summary::FAILED_REQUEST)). A refusal or deferral until later is
+    /// not a failure.
     pub(crate) fn is_failure(&self) -> bool {
         if self.stopped.and_then(StopReason::until).is_some() {
             return false;
@@ -333,16 +334,16 @@ impl EndRecord {
 /// A budget that applies in this run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetRecord {
-    /// The host whose requests spend it.
+    /// The host whose requests use the budget.
     pub host: Host,
-    /// In which role.
+    /// The role of the requests.
     pub role: Role,
-    /// For which kind of request.
+    /// The kind of the requests, if the budget is for one kind.
     pub kind: Option<Arc<str>>,
-    /// Its name: `host:role`, `host#kind` or `site:name`.
+    /// The name of the budget: `host:role`, `host#kind` or `site:name`.
     pub budget: String,
-    /// Its windows as written.
+    /// The windows as written.
     pub rates: String,
-    /// How long the host's breaker stays open by default.
+    /// The default time for which the host's breaker stays open.
     pub reset: Duration,
 }

@@ -1,9 +1,9 @@
-//! From the hub to the sinks: a bounded queue and a thread.
+//! The recording of a run: a bounded queue and a thread between the hub and the sinks.
 //!
-//! The observer pushes an event and returns: it never waits, and when the queue is full it counts
-//! the event as dropped. The thread wakes every tenth of a second, turns events into records and
-//! passes them to every sink. A sink that fails affects neither requests nor other sinks: its loss
-//! is counted, and reported once.
+//! The observer adds an event to the queue and returns. The observer never waits; if the queue is
+//! full, it counts the event as dropped. The thread wakes every tenth of a second, converts events
+//! to records and passes them to every sink. A failed sink affects neither requests nor other
+//! sinks: its loss is counted, and reported once.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -19,24 +19,24 @@ use crate::record::TimedRecord;
 use crate::run::RunIdentity;
 use crate::sink::Sink;
 
-/// How often the thread takes events from the queue.
+/// The interval at which the thread takes events from the queue.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum records that a sink is given at once.
+/// Maximum number of records that a sink receives at once.
 const MAX_BATCH: usize = 8_192;
 
-/// Called once per sink when records are lost, with the reason.
+/// A callback for the first loss of records in each sink, with the reason.
 pub type LossNotice = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What the recording of a run lost.
+/// The events and records that the recording of a run lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordingLoss {
-    /// Events that found the queue full.
+    /// Number of events that found the queue full.
     pub dropped: u64,
-    /// Records that a sink could not write, by sink.
+    /// Number of records that each sink could not write.
     pub lost: Vec<(&'static str, u64)>,
 }
 
-/// Records a run. Give [`Recorder::observer`] to the hub, and [`Recorder::close`] it at the end.
+/// Records a run. Give [`Recorder::observer`] to the hub, and call [`Recorder::close`] at the end.
 pub struct Recorder {
     queue: Arc<EventQueue>,
     writer: Option<JoinHandle<RecordingLoss>>,
@@ -55,12 +55,12 @@ struct PendingEvents {
     closing: bool,
 }
 
-/// Puts the hub's events into the queue.
+/// The [`Observer`] that adds the hub's events to the queue.
 struct QueueObserver(Arc<EventQueue>);
 
 impl Observer for QueueObserver {
     fn note(&self, event: &Event) {
-        // The event that ends a wait has its length.
+        // The event that ends a wait has the length of the wait.
         if matches!(
             event.what,
             EventKind::WaitRate { .. }
@@ -89,10 +89,10 @@ impl Observer for QueueObserver {
 }
 
 impl Recorder {
-    /// Starts to record.
+    /// Starts a thread that records.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// The I/O error if the thread cannot be started.
     pub fn start(
         run: Arc<RunIdentity>,
         config: Arc<Config>,
@@ -122,19 +122,19 @@ impl Recorder {
         })
     }
 
-    /// Returns the observer to register with the hub.
+    /// Returns the [`Observer`] to register with the hub.
     #[must_use]
     pub fn observer(&self) -> Arc<dyn Observer> {
         Arc::new(QueueObserver(Arc::clone(&self.queue)))
     }
 
-    /// Returns how many events found the queue full so far.
+    /// Returns the number of events that found the queue full so far.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.queue.state.lock().dropped
     }
 
-    /// Writes the remaining events, ends the run, and returns what was lost.
+    /// Writes the remaining events, ends the run, and returns the [`RecordingLoss`].
     #[must_use]
     pub fn close(mut self) -> RecordingLoss {
         self.finish().unwrap_or_default()

@@ -21,16 +21,16 @@ const PAGE_SCRIPT: &str = include_str!("report/page.js");
 /// Writes the page of a run.
 ///
 /// # Errors
-/// The database cannot be read.
+/// [`SummaryError`] if the database cannot be read.
 pub fn page(database: &Connection, summary: &RunSummary) -> Result<String, SummaryError> {
     let title = format!("docstokg run {}", summary.run.run_id);
     Ok(document(&title, &sections(database, summary)?))
 }
 
-/// Writes what a page says about a run: requests, waits, hosts and failures.
+/// Writes the sections of a run's page: requests, waits, hosts and failures.
 ///
 /// # Errors
-/// The database cannot be read.
+/// [`SummaryError`] if the database cannot be read.
 pub fn sections(database: &Connection, summary: &RunSummary) -> Result<Markup, SummaryError> {
     let data = data::load(database, summary)?;
     let run = &summary.run;

@@ -5,7 +5,7 @@ use docstokg_hub::clock::{BootInstant, Clock, Timestamp};
 use docstokg_hub::files;
 use sha2::{Digest, Sha256};
 
-/// The identity of a run: every event carries it, and the database has a row for it.
+/// The identity of a run, in every event and in a row of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunIdentity {
     /// The id, which sorts by time: `20261115T083000Z-4f9c1a`.
@@ -14,14 +14,14 @@ pub struct RunIdentity {
     pub config_hash: String,
     /// The command: `fetch`, `download`.
     pub command: String,
-    /// When it began, on the wall clock.
+    /// The start, on the wall clock.
     pub started: Timestamp,
-    /// When it began, on the boot clock.
+    /// The start, on the boot clock.
     pub started_boot: BootInstant,
 }
 
 impl RunIdentity {
-    /// Starts a run with the settings of the whole program, and gives it an id.
+    /// Starts a run with the settings of the whole program, and creates its id.
     #[must_use]
     pub fn begin(command: &str, settings: &impl Section, clock: &dyn Clock) -> Self {
         let started = clock.wall();
@@ -40,8 +40,8 @@ impl RunIdentity {
         }
     }
 
-    /// Converts an instant of this run to wall time. Steps of the wall clock during the run have no
-    /// effect.
+    /// Converts a [`BootInstant`] of this run to wall time. Steps of the wall clock during the run
+    /// have no effect.
     #[must_use]
     pub fn wall_of(&self, at: BootInstant) -> Timestamp {
         if at >= self.started_boot {

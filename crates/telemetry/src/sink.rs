@@ -7,16 +7,18 @@ pub mod trace;
 
 use crate::record::TimedRecord;
 
-/// Takes records. Runs on the recorder's thread, so a slow sink delays other sinks and no request.
+/// A destination of records. Runs on the recorder's thread, so a slow sink delays other sinks but
+/// no request.
 pub trait Sink: Send {
-    /// Returns its name, for messages.
+    /// Returns the name of the sink, for messages.
     fn name(&self) -> &'static str;
 
     /// Writes a batch, which may be empty. `active` requests have not ended yet; `dropped` events
     /// were never recorded.
     ///
     /// # Errors
-    /// Records could not be written. Those that the sink keeps for a later batch are not lost.
+    /// [`WriteFailure`] if records are lost. Records that the sink keeps for a later batch are not
+    /// lost.
     fn write(
         &mut self,
         batch: &[TimedRecord],
@@ -27,15 +29,15 @@ pub trait Sink: Send {
     /// Writes the remaining records and ends the run.
     ///
     /// # Errors
-    /// As [`Sink::write`].
+    /// [`WriteFailure`] if records are lost, as for [`Sink::write`].
     fn close(&mut self, dropped: u64) -> Result<(), WriteFailure>;
 }
 
-/// A sink could not write.
+/// The failure of a [`Sink`] to write records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteFailure {
-    /// Records that are lost.
+    /// Number of records that are lost.
     pub lost: u64,
-    /// Why.
+    /// The reason of the failure.
     pub why: String,
 }

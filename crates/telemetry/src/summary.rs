@@ -1,5 +1,6 @@
-//! The figures of a run, read from the database of runs whether it is finished, running or was
-//! killed.
+//! The figures of a run, read from the database of runs.
+//!
+//! A run can be summarised while it is active, after its end, and after it was killed.
 
 mod breakers;
 mod compare;
@@ -25,8 +26,8 @@ pub(crate) use text::{bytes, percent, reason_counts, seconds};
 pub use text::{comparison_text, table, text};
 pub use waits::{KeyTally, RecentWait, recent_waits, tallies_by_key};
 
-/// SQL that is 1 for rows of `request_ends` that are failures. A site without robots.txt, a look-up
-/// that a service answers with 404 and a cancelled request are not.
+/// SQL that is 1 for rows of `request_ends` that are failures. These requests are not failures: a
+/// site without robots.txt, a look-up with status 404, and a cancelled request.
 pub(crate) const FAILED_REQUEST: &str = "(CASE WHEN error IS 'cancelled' THEN 0
            WHEN error IS NOT NULL OR status IS NULL THEN 1
            WHEN status < 400 THEN 0
@@ -34,159 +35,161 @@ pub(crate) const FAILED_REQUEST: &str = "(CASE WHEN error IS 'cancelled' THEN 0
            WHEN status = 404 AND role = 'metadata' AND resolver IS NOT NULL THEN 0
            ELSE 1 END)";
 
-/// The figures of a run, or of all runs together.
+/// The figures of a run, or of all runs together, from [`load()`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunSummary {
-    /// Which run.
+    /// The identity of the run.
     pub run: RunInfo,
-    /// Over all hosts.
+    /// The figures over all hosts.
     pub totals: RunTotals,
-    /// Makespan against the theoretical minimum.
+    /// The time of the run, compared with the theoretical minimum.
     pub makespan: Makespan,
-    /// Per host and role.
+    /// The figures of each host and role.
     pub hosts: Vec<HostSummary>,
-    /// Per breaker that opened, was probed or denied a request.
+    /// The figures of each breaker that opened, was probed or denied a request.
     pub breakers: Vec<BreakerSummary>,
-    /// Why requests failed, most frequent first.
+    /// The reasons of failures, most frequent first.
     pub failures: Vec<FailureSummary>,
-    /// The hosts and roles that waited longest for their rates.
+    /// The hosts and roles with the longest waits for their rates.
     pub top_by_delay: Vec<RankedEntry>,
-    /// The hosts and roles that were refused most often.
+    /// The hosts and roles with the most refusals.
     pub top_by_blocks: Vec<RankedEntry>,
 }
 
-/// Which run.
+/// The identity of a run in its [`RunSummary`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunInfo {
-    /// Its id, or `all`.
+    /// The id, or `all`.
     pub run_id: String,
-    /// The command.
+    /// The command of the run.
     pub command: String,
-    /// The fingerprint of its configuration.
+    /// The fingerprint of the configuration.
     pub config_hash: String,
-    /// When it started.
+    /// The start of the run.
     pub started_at: String,
-    /// When it ended, if it ended by itself.
+    /// The end of the run; `None` if the run did not end by itself.
     pub finished_at: Option<String>,
     /// `finished`, `running` or `killed`.
     pub state: &'static str,
 }
 
-/// Figures over all hosts.
+/// The figures of a run over all its hosts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunTotals {
-    /// Seconds from the first request to the last answer.
+    /// Seconds from the first request to the last response.
     pub duration_s: f64,
-    /// Requests that ended.
+    /// Number of requests that ended.
     pub requests: u64,
-    /// Of these, answered with a status below 400.
+    /// Number of requests that ended with a status below 400.
     pub succeeded: u64,
-    /// Of these, failed.
+    /// Number of requests that failed.
     pub failed: u64,
-    /// Attempts that were sent, redirects and retries included.
+    /// Number of attempts that were sent, including redirects and retries.
     pub attempts: u64,
-    /// Attempts after the first.
+    /// Number of attempts after the first of each hop.
     pub retries: u64,
-    /// Tokens spent.
+    /// Number of tokens that were spent.
     pub tokens_acquired: u64,
-    /// Requests refused by the limiter.
+    /// Number of requests that the limiter refused.
     pub limiter_blocks: u64,
-    /// Requests refused by a breaker.
+    /// Number of requests that a breaker refused.
     pub breaker_denials: u64,
-    /// HEAD requests that spent no token.
+    /// Number of HEAD requests that spent no token.
     pub head_skipped: u64,
-    /// Answers 429.
+    /// Number of responses with status 429.
     pub status_429: u64,
-    /// Answers 503.
+    /// Number of responses with status 503.
     pub status_503: u64,
-    /// Share of attempts answered with 429.
+    /// Share of attempts with status 429.
     pub http_429_ratio: f64,
-    /// Share of attempts answered with 503.
+    /// Share of attempts with status 503.
     pub http_503_ratio: f64,
-    /// Opens of breakers.
+    /// Number of opens of breakers.
     pub opens: u64,
     /// Opens per hour; `None` for less than ten minutes.
     pub opens_per_hour: Option<f64>,
-    /// Reasons of opens, and how often each.
+    /// Number of opens by reason.
     pub open_reasons: BTreeMap<String, u64>,
-    /// The share of each reason.
+    /// Share of opens by reason.
     pub open_reason_shares: BTreeMap<String, f64>,
-    /// Answers from the cache among all look-ups, where there were any.
+    /// Share of look-ups with a response from the cache; `None` without look-ups.
     pub cache_hit_ratio: Option<f64>,
-    /// Answers from the cache for which the origin was not asked, or did not answer.
+    /// Number of responses from the cache that the origin did not confirm, because it received no
+    /// request or did not respond.
     pub cache_hits: u64,
-    /// Answers from the cache that the origin confirmed.
+    /// Number of responses from the cache that the origin confirmed.
     pub cache_revalidated: u64,
-    /// The age of the oldest answer from the cache, in seconds.
+    /// The age of the oldest response from the cache, in seconds.
     pub cache_oldest_s: Option<f64>,
-    /// Bytes received over the wire.
+    /// Number of bytes received over the wire.
     pub bytes: u64,
-    /// Of these, wasted.
+    /// Number of received bytes that were wasted, see
+    /// [`HttpRecord::wasted`](crate::record::HttpRecord::wasted).
     pub wasted_bytes: u64,
     /// Seconds that requests waited for rates, together.
     pub rate_delay_s: f64,
-    /// Seconds saved by not sending requests to paused hosts, estimated.
+    /// Estimated seconds saved because no requests were sent to paused hosts.
     pub time_saved_s: f64,
-    /// Events that telemetry dropped, and records that it lost.
+    /// Number of events that telemetry dropped, and of records that it lost.
     pub telemetry_lost: u64,
 }
 
-/// How long a run took, and how long its limits make it take at least.
+/// The time of a run, and the minimum that its limits allow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Makespan {
-    /// Seconds from the first request to the last answer.
+    /// Seconds from the first request to the last response.
     pub seconds: f64,
-    /// The least that the windows of the busiest budget allow, and one answer.
+    /// Minimum seconds that the windows of the busiest budget allow, plus one response.
     pub minimum_s: f64,
-    /// The first over the second.
+    /// `seconds` divided by `minimum_s`.
     pub ratio: Option<f64>,
     /// The budget that determines the minimum.
     pub bottleneck: Option<String>,
-    /// The limit that most of the minimum is waited for, in words, and how to change it; `None`
-    /// where an answer takes longer than the limits make wait.
+    /// The limit that causes most of the minimum, in words, and the way to change it. `None` if a
+    /// response takes longer than the waits for the limits.
     pub limit: Option<String>,
 }
 
-/// A distribution, in milliseconds.
+/// A distribution of waits or durations, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Distribution {
-    /// Median.
+    /// Median of the values, in milliseconds.
     pub p50_ms: f64,
-    /// 95th percentile.
+    /// 95th percentile, in milliseconds.
     pub p95_ms: f64,
-    /// 99th percentile.
+    /// 99th percentile, in milliseconds.
     pub p99_ms: f64,
-    /// Largest.
+    /// Largest value, in milliseconds.
     pub max_ms: f64,
-    /// Sum.
+    /// Sum of all values, in milliseconds.
     pub total_ms: f64,
 }
 
-/// How often a status was received, with and without the time of a retry.
+/// Numbers of responses with a status, with and without the time of a retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ThrottleCounts {
-    /// With `Retry-After`.
+    /// Number of responses with `Retry-After`.
     pub with_retry_after: u64,
-    /// Without.
+    /// Number of responses without `Retry-After`.
     pub without_retry_after: u64,
 }
 
-/// One host and role.
+/// The figures of a host and role in a [`RunSummary`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HostSummary {
-    /// The host.
+    /// The name of the host.
     pub host: String,
-    /// The role.
+    /// The role of the requests.
     pub role: String,
-    /// Attempts that were sent, which the origin received.
+    /// Number of attempts that were sent, which the origin received.
     pub requests: u64,
-    /// Tokens spent.
+    /// Number of tokens that were spent.
     pub acquired: u64,
-    /// Requests refused by the limiter.
+    /// Number of requests that the limiter refused.
     pub blocked: u64,
-    /// Requests refused by a breaker.
+    /// Number of requests that a breaker refused.
     pub denied: u64,
-    /// HEAD requests that spent no token.
+    /// Number of HEAD requests that spent no token.
     pub head_skipped: u64,
     /// The wait for the rate.
     pub delay: Distribution,
@@ -194,83 +197,84 @@ pub struct HostSummary {
     pub concurrency_wait: Distribution,
     /// The time from sending to the end of the body.
     pub latency: Distribution,
-    /// Answers 429.
+    /// Responses with status 429.
     pub status_429: ThrottleCounts,
-    /// Answers 503.
+    /// Responses with status 503.
     pub status_503: ThrottleCounts,
-    /// Answers from the cache among all look-ups.
+    /// Share of look-ups with a response from the cache.
     pub cache_hit_ratio: Option<f64>,
-    /// Attempts after the first.
+    /// Number of attempts after the first of each hop.
     pub retries: u64,
-    /// Why there was no further attempt, and how often.
+    /// Number of requests by the reason why there was no further attempt.
     pub stopped: BTreeMap<String, u64>,
-    /// The adaptive multiplier at the end, where it moved.
+    /// The adaptive multiplier at the end, if it changed.
     pub multiplier: Option<f64>,
-    /// Bytes received over the wire.
+    /// Number of bytes received over the wire.
     pub bytes: u64,
-    /// Of these, wasted.
+    /// Number of received bytes that were wasted.
     pub wasted_bytes: u64,
 }
 
-/// One breaker.
+/// The figures of a breaker in a [`RunSummary`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BreakerSummary {
     /// `host`, `site`, `role`, `resolver` or `network`.
     pub scope: String,
-    /// The host, site or resolver, or `HOST:ROLE` where a role was open alone.
+    /// The host, site or resolver, or `HOST:ROLE` if only one role was open.
     pub key: String,
-    /// How often it opened.
+    /// Number of opens of the breaker.
     pub opens: u64,
-    /// Per hour; `None` for less than ten minutes.
+    /// Opens per hour; `None` for less than ten minutes.
     pub opens_per_hour: Option<f64>,
-    /// Seconds that it was open.
+    /// Seconds during which the breaker was open.
     pub open_s: f64,
-    /// Reasons, and how often each.
+    /// Number of opens by reason.
     pub reasons: BTreeMap<String, u64>,
-    /// The share of each reason.
+    /// Share of opens by reason.
     pub reason_shares: BTreeMap<String, f64>,
-    /// Probes after an open.
+    /// Number of probes after an open.
     pub probes: u64,
-    /// Of these, successful.
+    /// Number of successful probes.
     pub probe_successes: u64,
-    /// Opens that were probed: an outage counts once, however many of its early probes failed.
+    /// Number of opens that were probed. An outage counts once, with any number of failed early
+    /// probes.
     pub probed_opens: u64,
     /// The share of probed opens that a success ended.
     pub success_after_open: Option<f64>,
-    /// Requests that it denied while it was open.
+    /// Number of requests that the breaker denied while it was open.
     pub requests_avoided: u64,
-    /// Seconds saved by that, estimated: for each the smaller of the remaining cooldown and the
-    /// host's mean latency.
+    /// Estimated seconds saved by denied requests: for each the smaller of the remaining cooldown
+    /// and the host's mean latency.
     pub time_saved_s: f64,
-    /// How often `Retry-After` asked for more than the breaker's own reset.
+    /// Number of `Retry-After` times that were longer than the breaker's own reset.
     pub retry_after_over_reset: u64,
-    /// The 95th percentile of the lengths of inferred opens, over the breaker's own reset.
+    /// The 95th percentile of the lengths of inferred opens, divided by the breaker's own reset.
     pub block_p95_over_reset: Option<f64>,
 }
 
-/// One reason of failures.
+/// A reason of failures, with its requests and hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FailureSummary {
     /// `http_404`, `timeout`, `breaker_open`, ...
     pub reason: String,
-    /// Requests that ended with it.
+    /// Number of requests that ended with the reason.
     pub requests: u64,
-    /// The hosts where it occurred most.
+    /// The hosts with the most failures of this reason.
     pub hosts: Vec<String>,
 }
 
-/// An entry of a ranking.
+/// An entry of a ranking in a [`RunSummary`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RankedEntry {
-    /// The host.
+    /// The host of the entry.
     pub host: String,
-    /// The role.
+    /// The role of the entry.
     pub role: String,
-    /// What it is ranked by: seconds of delay, or refusals.
+    /// The figure of the ranking: seconds of delay, or number of refusals.
     pub value: f64,
 }
 
-/// Returns the share `part / whole`; `None` when `whole` is 0.
+/// Returns the share `part / whole`; `None` if `whole` is 0.
 #[expect(clippy::cast_precision_loss, reason = "counts fit")]
 pub(crate) fn share_of_whole(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
@@ -285,7 +289,7 @@ pub(crate) fn shares(counts: &BTreeMap<String, u64>) -> BTreeMap<String, f64> {
 }
 
 impl Distribution {
-    /// Computes the distribution of sorted values.
+    /// Computes the [`Distribution`] of sorted values.
     pub(crate) fn of(sorted: &[f64]) -> Self {
         let rank = |percent: usize| {
             sorted

@@ -1,16 +1,16 @@
-//! Which crates of the workspace may depend on which: the last column of the table in
+//! The allowed dependencies between crates of the workspace, from the last column of the table in
 //! `crates/README.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// The beginning of the names of all packages of the workspace.
+/// Prefix of the names of all packages of the workspace.
 const PREFIX: &str = "docstokg-";
 /// The feature of the simulator that only tests may enable.
 const TEST_FEATURE: &str = "test-util";
 
-/// Returns where the manifests of the workspace differ from the table.
+/// Returns the differences between the manifests of the workspace and the table.
 pub(super) fn layer_problems(packages: &[Value], readme: &str) -> Vec<String> {
     let allowed = allowed_dependencies(readme);
     let mut problems = Vec::new();
@@ -51,7 +51,7 @@ fn crate_name(name: &Value) -> Option<&str> {
     name.as_str()?.strip_prefix(PREFIX)
 }
 
-/// Reads the table: each crate, and those that it may depend on.
+/// Reads the table: each crate, and its allowed dependencies.
 fn allowed_dependencies(readme: &str) -> BTreeMap<&str, BTreeSet<&str>> {
     let rows = readme.lines().filter(|line| line.starts_with("| `"));
     rows.filter_map(|row| {

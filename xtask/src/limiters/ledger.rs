@@ -1,4 +1,4 @@
-//! The ledgers of the servers, and what they show.
+//! The ledgers of the servers, and the figures of each limiter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ const MAX_TIME_RATIO: f64 = 1.3;
 /// Maximum refusals of a run, per limiter and on average.
 const MAX_MEAN_REFUSALS: usize = 2;
 
-/// One request, as its server noted it.
+/// A request, as its server recorded it.
 struct LoggedRequest {
     /// Seconds since 1970.
     at: f64,
@@ -43,7 +43,7 @@ impl LimiterLedger {
         Ok(Self(requests))
     }
 
-    /// Prints the table of a run; returns the demands that are missed.
+    /// Prints the table of a run. Returns the demands that are missed.
     pub(super) fn report(&self, known: LimitKnowledge, limiters: &[&Limiter]) -> Vec<String> {
         // The wait for HAProxy is in its ledger, without a path.
         let is_request = |request: &&LoggedRequest| request.path.starts_with('/');
@@ -83,11 +83,11 @@ impl LimiterLedger {
     }
 }
 
-/// What the ledger of one limiter shows.
+/// The figures of one limiter, from its ledger.
 struct LedgerFigures {
     files: usize,
     refusals: usize,
-    /// From the start of the run to the last file.
+    /// Seconds from the start of the run to the last file.
     seconds: f64,
 }
 
@@ -123,7 +123,7 @@ impl LedgerFigures {
     }
 }
 
-/// Reads `NAME ARRIVAL STATUS PATH`.
+/// Reads `NAME ARRIVAL STATUS PATH` into a [`LoggedRequest`].
 fn read_line(line: &str) -> Option<(&str, LoggedRequest)> {
     let mut words = line.split(' ');
     let name = words.next()?;

@@ -40,7 +40,7 @@ const PIP_PACKAGES: [&str; 7] = [
     "uvicorn",
 ];
 
-/// Installs the packages where they are missing, and writes the servers beside them.
+/// Installs missing packages, and writes the servers beside them.
 pub(super) fn install(packages: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(packages)?;
     std::fs::write(packages.join("servers.mjs"), NODE_SERVERS)?;
@@ -135,7 +135,7 @@ pub(super) fn start(
     Ok(running)
 }
 
-/// Returns a configuration in which the limits are checked before a file is made up.
+/// Returns a configuration that checks the limits before a file is generated.
 fn nginx_configuration(ported: &[(&Limiter, u16)], directory: &Path) -> String {
     let place = directory.display();
     let mut zones = String::new();

@@ -77,7 +77,7 @@ fn bad_opening(comment: &str) -> Option<&'static str> {
         .copied()
 }
 
-/// Returns whether a line opens or closes a code block that is compiled.
+/// Returns true if a line opens or closes a code block that is compiled.
 fn is_fence(line: &str) -> bool {
     let code = line.trim_start();
     let text = code

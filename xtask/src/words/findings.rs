@@ -1,4 +1,4 @@
-//! One finding of a rule.
+//! The findings of the check, and the rules that produce them.
 
 /// A thing that the check looks for. The order is that of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,7 +13,7 @@ pub(super) enum WordRule {
     RetiredType,
     /// A retired word, in an identifier, a comment, a message or a document.
     Retired,
-    /// A word that has a better one in most places.
+    /// A word with a better replacement in most places.
     Discouraged,
     /// A doc comment that opens with a question word or a pronoun.
     DocOpening,
@@ -23,7 +23,7 @@ pub(super) enum WordRule {
     Paragraph,
     /// A sentence of a document that is too long.
     Sentence,
-    /// An exception of the word list that excepts nothing.
+    /// An exception of the word list that matches no finding.
     Exception,
 }
 
@@ -66,7 +66,7 @@ impl WordRule {
     }
 }
 
-/// A place in a tracked file that breaks a rule.
+/// A place in a tracked file that breaks a [`WordRule`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RuleFinding {
     pub(super) rule: WordRule,
@@ -74,7 +74,7 @@ pub(super) struct RuleFinding {
     pub(super) path: String,
     /// The line in that file, from 1.
     pub(super) line: usize,
-    /// The word, name, target or opening that an exception has to name.
+    /// The word, name, target or opening that an exception must name.
     pub(super) subject: String,
     /// The problem, in words.
     pub(super) problem: String,
@@ -86,7 +86,7 @@ impl RuleFinding {
         format!("{}:{}: {}", self.path, self.line, self.problem)
     }
 
-    /// Returns what a baseline counts together: a crate, or a document.
+    /// Returns the unit in which a baseline counts: a crate, or a document.
     pub(super) fn scope(&self) -> &str {
         scope_of(&self.path)
     }

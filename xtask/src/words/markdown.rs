@@ -1,25 +1,25 @@
 //! Rules about the length of paragraphs and sentences in documents.
 //!
-//! Code blocks and headings are left out, a piece of inline code is one word, a link is its text, and a cell of
-//! a table is a paragraph.
+//! Code blocks and headings are left out, a piece of inline code is one word, a link is its text,
+//! and a cell of a table is a paragraph.
 
 use super::findings::{RuleFinding, WordRule};
 use super::ratchet::{SurveyPart, WorkspaceFigure};
 use super::tracked::{TrackedFile, TrackedFiles};
 
-/// The most words of a paragraph.
+/// Maximum number of words of a paragraph.
 const MAX_PARAGRAPH_WORDS: usize = 80;
 
-/// The most words of a sentence.
+/// Maximum number of words of a sentence.
 const MAX_SENTENCE_WORDS: usize = 30;
 
-/// Paragraphs with fewer words are no prose.
+/// Minimum number of words of a paragraph that counts as prose.
 const MIN_PARAGRAPH_WORDS: usize = 4;
 
-/// Sentences with fewer words are no prose.
+/// Minimum number of words of a sentence that counts as prose.
 const MIN_SENTENCE_WORDS: usize = 3;
 
-/// The words of a text that a finding shows.
+/// Number of words of a text that a finding shows.
 const SHOWN_WORDS: usize = 12;
 
 /// A paragraph without its markup.
@@ -63,8 +63,8 @@ pub(super) fn survey(files: &TrackedFiles) -> SurveyPart {
     SurveyPart { findings, figures }
 }
 
-/// Returns whether the figures of the workspace count a document: not those of single crates, and not the
-/// generated table of the configuration.
+/// Returns true if the figures of the workspace count a document. Documents of single crates are
+/// not counted, and neither is the generated table of the configuration.
 fn is_measured(file: &TrackedFile) -> bool {
     !file.path.starts_with("crates/") && !file.path.ends_with("configuration.md")
 }
@@ -110,7 +110,8 @@ fn findings_of(file: &TrackedFile, paragraph: &ProseParagraph) -> Vec<RuleFindin
 }
 
 impl ProseParagraph {
-    /// Returns the words of each sentence. A sentence ends before a word with a capital letter or a digit.
+    /// Returns the words of each sentence. A sentence ends before a word with a capital letter or a
+    /// digit.
     fn sentences(&self) -> Vec<&[String]> {
         let is_end = |at: &usize| {
             let begins = |first: u8| first.is_ascii_uppercase() || first.is_ascii_digit();
@@ -211,7 +212,8 @@ fn words_of(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the text with `X` for each piece of inline code, and with the text of each link for the link.
+/// Returns the text with `X` for each piece of inline code, and with the text of each link for the
+/// link.
 fn without_markup(text: &str) -> String {
     let mut code_as_word = String::new();
     let mut rest = text;

@@ -1,7 +1,7 @@
 //! Numbers that may only shrink.
 //!
-//! The baseline has the number of findings of each rule in each crate or document, and a bound for each figure
-//! of the workspace that is short of its target.
+//! The baseline has the number of findings of each rule in each crate or document. It also has a
+//! bound for each figure of the workspace that has not reached its target.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ const HEAD: &str = "\
 # shrink: `cargo xtask words lower` writes those of today where they are lower.
 ";
 
-/// The rule in whose place a line of the baseline names a figure.
+/// The rule name of a baseline line with a figure.
 const FIGURE: &str = "figure";
 
 /// The result of one group of rules.
@@ -25,7 +25,7 @@ pub(super) struct SurveyPart {
     pub(super) figures: Vec<WorkspaceFigure>,
 }
 
-/// A number of the whole workspace, with its target.
+/// A figure of the whole workspace, with its target.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct WorkspaceFigure {
     name: &'static str,
@@ -38,7 +38,7 @@ pub(super) struct WorkspaceFigure {
 }
 
 impl WorkspaceFigure {
-    /// Makes a number that has a ceiling.
+    /// Creates a figure with a ceiling.
     pub(super) const fn at_most(name: &'static str, target: usize, value: usize) -> Self {
         Self {
             name,
@@ -49,7 +49,7 @@ impl WorkspaceFigure {
         }
     }
 
-    /// Makes a number that has a floor.
+    /// Creates a figure with a floor.
     pub(super) const fn at_least(name: &'static str, target: usize, value: usize) -> Self {
         Self {
             name,
@@ -60,7 +60,7 @@ impl WorkspaceFigure {
         }
     }
 
-    /// Makes a share with a ceiling in percent.
+    /// Creates a share with a ceiling in percent.
     pub(super) fn share_at_most(
         name: &'static str,
         percent: usize,
@@ -77,7 +77,7 @@ impl WorkspaceFigure {
         }
     }
 
-    /// Makes a share with a floor in percent.
+    /// Creates a share with a floor in percent.
     pub(super) fn share_at_least(
         name: &'static str,
         percent: usize,
@@ -109,8 +109,8 @@ impl WorkspaceFigure {
         }
     }
 
-    /// Returns the bound that today's value meets: never better than the target, and for a share a whole
-    /// percent, so that unrelated changes do not exceed it.
+    /// Returns the bound that today's value meets, never better than the target. For a share the
+    /// bound is a whole percent, so that unrelated changes do not exceed it.
     fn bound(&self) -> usize {
         let step = if self.is_share { 10 } else { 1 };
         if self.is_floor {
@@ -192,7 +192,7 @@ impl Baseline {
             .copied()
     }
 
-    /// Compares what was found with what is allowed.
+    /// Compares the findings with the [`Baseline`].
     pub(super) fn compare(
         &self,
         findings: &[RuleFinding],
@@ -238,7 +238,7 @@ impl Baseline {
         report
     }
 
-    /// Returns the baseline with today's numbers where they are better.
+    /// Returns the baseline with today's numbers, if they are better.
     pub(super) fn lowered(&self, findings: &[RuleFinding], figures: &[WorkspaceFigure]) -> Self {
         let today = counts(findings);
         let mut allowed = BTreeMap::new();

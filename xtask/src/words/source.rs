@@ -1,7 +1,7 @@
-//! Cuts Rust source into code, comments and strings.
+//! Splits Rust source into code, comments and strings.
 //!
-//! Strings in all their forms, nested block comments, characters and lifetimes are distinguished; everything else
-//! is code.
+//! Strings in all their forms, nested block comments, characters and lifetimes are distinguished;
+//! everything else is code.
 
 /// The kind of a piece of source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) struct SourceRegion {
     pub(super) end: usize,
 }
 
-/// Cuts a file into pieces that follow each other without gaps.
+/// Splits a file into [`SourceRegion`]s that follow each other without gaps.
 pub(super) fn scan(text: &str) -> Vec<SourceRegion> {
     let bytes = text.as_bytes();
     let mut regions = Vec::new();
@@ -72,8 +72,8 @@ fn piece_at(bytes: &[u8], at: usize) -> Option<(RegionKind, usize)> {
     }
 }
 
-/// Returns the end of the word or the single byte of code at a byte, so that a string's prefix is never
-/// looked for inside a word.
+/// Returns the end of the word or the single byte of code at a byte. A word is skipped as a whole,
+/// so that the prefix of a string is not found inside a word.
 fn end_of_code(bytes: &[u8], at: usize) -> usize {
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
     let length = bytes[at..].iter().take_while(|byte| is_word(byte)).count();
@@ -97,7 +97,7 @@ fn end_of_block(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Returns the end of a string with escapes, from behind its opening quote.
+/// Returns the end of a string with escapes, starting after its opening quote.
 fn end_of_string(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     while at < bytes.len() {
@@ -114,7 +114,7 @@ fn end_of_string(bytes: &[u8], from: usize) -> usize {
 fn end_of_character(bytes: &[u8], start: usize) -> Option<usize> {
     let first = *bytes.get(start + 1)?;
     if first == b'\\' {
-        // The escaped byte may be a quote, so the search for the closing one begins behind it.
+        // The escaped byte may be a quote, so the search for the closing quote begins after it.
         let behind = start + 3;
         let length = bytes
             .get(behind..)?
@@ -132,7 +132,8 @@ fn end_of_character(bytes: &[u8], start: usize) -> Option<usize> {
     (bytes.get(close) == Some(&b'\'')).then_some(close + 1)
 }
 
-/// Returns the end of a string or a byte with a prefix: `r"`, `r#"`, `b"`, `br"`, `b'`, `c"`, `cr"`.
+/// Returns the end of a string or a byte with a prefix: `r"`, `r#"`, `b"`, `br"`, `b'`, `c"`,
+/// `cr"`.
 fn end_of_prefixed(bytes: &[u8], start: usize) -> Option<usize> {
     let rest = &bytes[start..];
     let letters = rest

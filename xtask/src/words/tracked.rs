@@ -7,17 +7,17 @@ use anyhow::{Context, bail};
 
 use super::source::{self, SourceRegion};
 
-/// Extensions of texts that people write, beside Rust.
+/// Extensions of documents and other texts, besides Rust.
 const TEXT_EXTENSIONS: &[&str] = &["md", "toml", "yaml", "yml", "lua", "sql"];
 
 /// A tracked file with its text.
 pub(super) struct TrackedFile {
-    /// From the root of the workspace.
+    /// The path from the root of the workspace.
     pub(super) path: String,
     pub(super) text: String,
-    /// Code, comments and strings of a Rust file; empty for any other.
+    /// Code, comments and strings of a Rust file; empty for any other file.
     pub(super) regions: Vec<SourceRegion>,
-    /// The byte behind each line end.
+    /// The offset after each line end.
     line_ends: Vec<usize>,
 }
 
@@ -38,17 +38,17 @@ impl TrackedFile {
         }
     }
 
-    /// Returns whether the file is Rust source.
+    /// Returns true if the file is Rust source.
     pub(super) fn is_rust(&self) -> bool {
         has_extension(&self.path, "rs")
     }
 
-    /// Returns whether the file is Rust source of a library or a program, not of its tests.
+    /// Returns true if the file is Rust source of a library or a program, not of its tests.
     pub(super) fn is_product(&self) -> bool {
         self.is_rust() && self.path.contains("/src/") && !self.path.contains("/tests")
     }
 
-    /// Returns whether the file is a document.
+    /// Returns true if the file is a document.
     pub(super) fn is_document(&self) -> bool {
         has_extension(&self.path, "md")
     }
@@ -59,15 +59,15 @@ impl TrackedFile {
     }
 }
 
-/// Every file that the check reads, and the paths of all others.
+/// Every file that the check reads, and the paths of all other files.
 pub(super) struct TrackedFiles {
     pub(super) files: Vec<TrackedFile>,
-    /// Every tracked path, whatever the file has.
+    /// Every tracked path, for any kind of file.
     pub(super) paths: Vec<String>,
 }
 
 impl TrackedFiles {
-    /// Reads the files that git knows. A file that was deleted and not committed is left out.
+    /// Reads the files that git tracks. A file that was deleted but not committed is left out.
     pub(super) fn read(root: &Path) -> anyhow::Result<Self> {
         let output = Command::new("git")
             .arg("-C")

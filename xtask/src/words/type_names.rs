@@ -26,11 +26,11 @@ struct TypeDefinition {
     name: String,
     path: String,
     line: usize,
-    /// In a test file, or in the tests of a source file.
+    /// True in a test file, and in the tests of a source file.
     is_test: bool,
 }
 
-/// Looks for types that share a name, and for names that say too little.
+/// Finds types that share a name, and names that say too little.
 pub(super) fn survey(files: &TrackedFiles, list: &WordList) -> SurveyPart {
     let rust = files.files.iter().filter(|file| file.is_rust());
     let types: Vec<TypeDefinition> = rust.flat_map(definitions).collect();
@@ -170,7 +170,7 @@ fn without_visibility(code: &str) -> &str {
     }
 }
 
-/// Returns whether a name is one word: a capital letter and small ones.
+/// Returns true if a name is one word: a capital letter and small letters.
 fn is_one_word(name: &str) -> bool {
     let mut letters = name.bytes();
     letters
@@ -180,8 +180,8 @@ fn is_one_word(name: &str) -> bool {
         && letters.all(|letter| letter.is_ascii_lowercase())
 }
 
-/// Returns whether a name is one participle, or one word with the ending of a participle: the word list
-/// excepts those that are nouns.
+/// Returns true if a name is one participle, or one word with the ending of a participle. The word
+/// list excepts nouns with such an ending.
 fn is_participle(name: &str) -> bool {
     let ending = |ending: &&str| name.len() > ending.len() && name.ends_with(*ending);
     PARTICIPLES.contains(&name) || (is_one_word(name) && PARTICIPLE_ENDINGS.iter().any(ending))

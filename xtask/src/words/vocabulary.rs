@@ -1,14 +1,14 @@
-//! Rules about words: those that are retired, and those that have a better one.
+//! Rules about words: retired words, and words with a better replacement.
 //!
-//! A word is found alone and as a part of an identifier; several words are found in comments, strings and
-//! documents, on one line.
+//! A word is found alone and as a part of an identifier. A phrase of several words is found in
+//! comments, strings and documents, on one line.
 
 use super::findings::RuleFinding;
 use super::source::RegionKind;
 use super::tracked::{TrackedFile, TrackedFiles};
 use super::word_list::{OldWord, WordList};
 
-/// Returns the old words of all files.
+/// Returns the retired and discouraged words of all files.
 pub(super) fn findings(files: &TrackedFiles, list: &WordList) -> Vec<RuleFinding> {
     let read = files
         .files
@@ -30,7 +30,7 @@ fn findings_of(file: &TrackedFile, list: &WordList) -> Vec<RuleFinding> {
     findings
 }
 
-/// Looks for old words in a part of a file.
+/// Finds retired and discouraged words in a part of a file.
 fn search(
     file: &TrackedFile,
     part: std::ops::Range<usize>,
@@ -64,7 +64,7 @@ fn finding(file: &TrackedFile, at: usize, old: &OldWord) -> RuleFinding {
     }
 }
 
-/// Returns the next word from a byte on: letters up to a capital that follows a small one.
+/// Returns the next word from a byte on: letters up to a capital that follows a small letter.
 fn next_word(bytes: &[u8], from: usize) -> Option<(usize, usize)> {
     let start = from
         + bytes
@@ -81,7 +81,7 @@ fn next_word(bytes: &[u8], from: usize) -> Option<(usize, usize)> {
     Some((start, end))
 }
 
-/// Returns whether several words stand at a byte, and end there.
+/// Returns true if a phrase stands at a byte, and ends there.
 fn is_phrase_at(bytes: &[u8], start: usize, words: &str) -> bool {
     let end = start + words.len();
     let is_same = bytes

@@ -16,10 +16,10 @@ use anyhow::{Context, bail};
 
 use super::findings::{RuleFinding, WordRule};
 
-/// A word or a few words that have a better one.
+/// A word or a phrase with a better replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OldWord {
-    /// In small letters, with single spaces.
+    /// The word or phrase in small letters, with single spaces.
     pub(super) words: String,
     pub(super) replacement: String,
     pub(super) rule: WordRule,
@@ -42,10 +42,10 @@ impl ListedException {
     }
 }
 
-/// The parsed file.
+/// The parsed word list.
 #[derive(Debug, Default)]
 pub(super) struct WordList {
-    /// By the first word, so that one look-up decides for nearly every word of a text.
+    /// The words by their first word, so that one look-up decides for nearly every word of a text.
     old_words: HashMap<Vec<u8>, Vec<OldWord>>,
     retired_types: BTreeMap<String, String>,
     exceptions: Vec<ListedException>,
@@ -123,12 +123,13 @@ impl WordList {
         self.old_words.get(first).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns what replaces the name of a type.
+    /// Returns the replacement for the name of a type, if the name is retired.
     pub(super) fn retired_type(&self, name: &str) -> Option<&str> {
         self.retired_types.get(name).map(String::as_str)
     }
 
-    /// Takes out the findings that are excepted, and adds one for each exception that excepted nothing.
+    /// Removes the findings that are excepted, and adds a finding for each exception without a
+    /// match.
     pub(super) fn without_exceptions(&self, findings: Vec<RuleFinding>) -> Vec<RuleFinding> {
         let mut is_used = vec![false; self.exceptions.len()];
         let mut left = Vec::new();

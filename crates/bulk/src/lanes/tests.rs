@@ -1,4 +1,4 @@
-//! Lanes against a file that answers in any order.
+//! Tests of work lanes against a queue file that replies in any order.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn bounds() -> LaneBounds {
     LaneBounds::steps(2)
 }
 
-/// Lanes of a file that has none.
+/// Returns the lanes of a file without further lanes.
 fn complete<T: PartialEq + std::fmt::Debug>() -> WorkLanes<T> {
     let mut lanes = WorkLanes::default();
     assert!(matches!(lanes.next(), Some(ScheduleAction::List(..))));
@@ -58,7 +58,7 @@ fn what_is_stored_is_loaded_before_it_is_needed_and_counted() {
         Some(ScheduleAction::Start(a.clone(), vec![1]))
     );
     assert_eq!(lanes.next(), Some(ScheduleAction::Load(a.clone(), 2)));
-    // One was put back after the load had looked, and is counted before it.
+    // An item was put back after the load had read the file, and is counted before the load ends.
     lanes.stored(&a, 1, bounds);
     lanes.loaded(&a, 2, 1);
     assert!(lanes.push(&a, 3, bounds).is_none());
@@ -91,18 +91,18 @@ fn a_list_that_overtakes_a_load_strands_nothing() {
     for (lane, work) in [(&a, 1), (&b, 2)] {
         assert_eq!(lanes.push(lane, work, bounds), None);
     }
-    // There is no room for a third lane: its three works are in the file, and not counted.
+    // The third lane exceeds the limit: its three works are in the file and not counted.
     lanes.stored(&c, 3, bounds);
     while let Some(turn) = lanes.next() {
-        // The file is asked for its lanes as soon as there is room, and takes its time.
+        // The file is queried for lanes as soon as the limit allows, and replies later.
         if let ScheduleAction::Start(name, _) = turn {
             lanes.ended(&name);
         }
     }
-    // One more, now that there is room.
+    // Another work, now that the limit allows its lane.
     lanes.stored(&c, 1, bounds);
     assert_eq!(lanes.next(), Some(ScheduleAction::Load(c.clone(), 2)));
-    // Two of four are loaded, then the file is listed; the list is heard of first.
+    // Two of four are loaded, then the file is listed; the list arrives first.
     lanes.listed(
         vec![LaneBacklog {
             lane: c.clone(),
@@ -131,14 +131,14 @@ fn a_list_that_overtakes_a_load_strands_nothing() {
     assert!(lanes.is_idle());
 }
 
-/// What the file answers, on its way.
+/// A reply of the file that has not arrived.
 enum Answer {
     Listed(Vec<LaneBacklog>, usize),
     Loaded(WorkLaneKey, usize, Vec<(u8, u8)>),
     Stepped(WorkLaneKey, Vec<(u8, u8)>),
 }
 
-/// The queue's file.
+/// The simulated file of the queue.
 #[derive(Default)]
 struct LanesWorld {
     file: BTreeMap<String, VecDeque<(u8, u8)>>,
@@ -146,7 +146,7 @@ struct LanesWorld {
 }
 
 impl LanesWorld {
-    /// A work is put into the file and counted in its lane.
+    /// Stores a work in the file, and counts the work in its lane.
     fn store(&mut self, lanes: &mut WorkLanes<(u8, u8)>, name: &WorkLaneKey, work: (u8, u8)) {
         self.file
             .entry(name.to_string())
@@ -162,7 +162,7 @@ impl LanesWorld {
         }
     }
 
-    /// The file does what was asked of it.
+    /// Executes a [`ScheduleAction`](crate::lanes::ScheduleAction) in the file.
     fn make(&mut self, turn: ScheduleAction<(u8, u8)>) -> Answer {
         match turn {
             ScheduleAction::List(after, most) => {
@@ -194,7 +194,7 @@ impl LanesWorld {
         }
     }
 
-    /// The lanes hear what came of it.
+    /// Reports the reply of the file to the lanes.
     fn tell(&mut self, lanes: &mut WorkLanes<(u8, u8)>, answer: Answer) {
         match answer {
             Answer::Listed(found, most) => lanes.listed(found, most, |_| bounds()),
@@ -206,7 +206,7 @@ impl LanesWorld {
             }
             Answer::Stepped(name, works) => {
                 lanes.ended(&name);
-                // Each goes on in another lane until it has been everywhere.
+                // Each work continues in another lane until it has been in all.
                 for (lane, times) in works.into_iter().filter(|(_, times)| *times > 1) {
                     self.push(lanes, ((lane + 7) % 40, times - 1));
                 }
@@ -216,8 +216,8 @@ impl LanesWorld {
 }
 
 proptest! {
-    /// However many lanes there are, however works are put back and in whatever order answers
-    /// come, every work is started until it is done, and few lanes are listed at a time.
+    /// Checks that every work is started until done, and that few lanes are listed at a time. The
+    /// number of lanes, the works put back, and the order of replies are random.
     #[test]
     fn a_few_lanes_at_a_time_come_to_all(
         works in prop::collection::vec((0_u8..40, 1_u8..4), 0..120),
@@ -239,7 +239,7 @@ proptest! {
             }
             prop_assert!(lanes.by_key.len() <= 6);
             let drawn = usize::from(draws.next().unwrap_or(0));
-            // The file takes one after the other; who hears of it first is anybody's guess.
+            // The file executes actions in order, but its replies may arrive in any order.
             if drawn % 3 != 0 && let Some(turn) = asked.pop_front() {
                 arriving.push(world.make(turn));
             }

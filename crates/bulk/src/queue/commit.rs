@@ -1,5 +1,5 @@
-//! Committing many small changes together: a thread takes what has gathered while the last batch
-//! was written, and answers each caller when its change is safe.
+//! Grouping of many small changes into commits. A thread takes the changes that arrived during the
+//! last commit, and replies to each caller when its change is safe.
 
 use std::time::Duration;
 
@@ -7,16 +7,17 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
-/// How long a commit waits for the next change to join it, and how many changes it waits for at
-/// most.
+/// The time for which a commit waits for the next change.
 const COMMIT_GATHER_INTERVAL: Duration = Duration::from_millis(4);
+/// Maximum number of changes that a commit waits for.
 const MAX_GATHERED_CHANGES: usize = 24;
 
 /// A change of the queue, and the caller that waits for its result.
 trait QueueChange: Send {
-    /// Makes it, within a transaction.
+    /// Makes the change, within a transaction.
     fn make(&mut self, to: &Connection) -> rusqlite::Result<()>;
-    /// Answers the caller: the change is committed, or nothing was written for this reason.
+    /// Replies to the caller: the change is committed, or nothing was written because of this
+    /// error.
     fn answer(self: Box<Self>, failed: Option<rusqlite::Error>);
 }
 
@@ -39,12 +40,12 @@ impl<T: Send, F: FnOnce(&Connection) -> rusqlite::Result<T> + Send> QueueChange
             (None, Some(made)) => Ok(made),
             (failed, _) => Err(failed.unwrap_or(rusqlite::Error::InvalidQuery)),
         };
-        // The caller may have gone; the change is made all the same.
+        // The caller may be gone; the change is made anyway.
         let _ = self.caller.send(answer);
     }
 }
 
-/// Changes that wait for the thread.
+/// The changes that wait for the thread.
 #[derive(Default)]
 pub(super) struct Batches {
     state: Mutex<GatheredChanges>,
@@ -58,7 +59,7 @@ struct GatheredChanges {
 }
 
 impl Batches {
-    /// Hands a change to the thread. The receiver fails if the thread has ended.
+    /// Adds a change. The receiver fails if the thread has ended.
     pub(super) fn push<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -73,20 +74,20 @@ impl Batches {
             }));
             state.changes.len()
         };
-        // Changes in between find the thread awake, or waiting for more.
+        // Between these counts the thread is running, or waits for further changes.
         if gathered == 1 || gathered == MAX_GATHERED_CHANGES {
             self.changed.notify_one();
         }
         answer
     }
 
-    /// Ends the thread when every change that was handed over is committed.
+    /// Ends the thread after all added changes are committed.
     pub(super) fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_one();
     }
 
-    /// Commits batch after batch until the queue is closed.
+    /// Commits batches until the queue is closed.
     pub(super) fn commit_all(&self, mut database: Connection) {
         let mut last = 0;
         loop {
@@ -98,8 +99,8 @@ impl Batches {
                 if state.changes.is_empty() {
                     return;
                 }
-                // A commit costs as much as many changes: where more than one comes at a time, it
-                // waits a little for others to join.
+                // A commit costs as much as many changes. If the last batch had several changes,
+                // wait a little for others to join.
                 if last > 1 && state.changes.len() < MAX_GATHERED_CHANGES && !state.closed {
                     let _ = self.changed.wait_for(&mut state, COMMIT_GATHER_INTERVAL);
                 }
@@ -111,9 +112,9 @@ impl Batches {
     }
 }
 
-/// Commits a batch. A change that fails takes its batch along: nothing of it is written, and every
-/// caller gets the error. A run whose queue cannot be written ends, and the next one goes on from
-/// what was committed.
+/// Commits a batch of [`QueueChange`]s. A change that fails fails its whole batch: nothing is
+/// written, and every caller gets the error. A run whose queue cannot be written ends, and the next
+/// run continues from the last commit.
 fn commit(database: &mut Connection, mut batch: Vec<Box<dyn QueueChange>>) {
     let outcome = database
         .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -129,7 +130,7 @@ fn commit(database: &mut Connection, mut batch: Vec<Box<dyn QueueChange>>) {
     }
 }
 
-/// Copies an error for one more caller.
+/// Copies an error for a further caller.
 fn copy_of(error: &rusqlite::Error) -> rusqlite::Error {
     let code = error
         .sqlite_error()

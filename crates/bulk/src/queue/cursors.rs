@@ -1,29 +1,29 @@
-//! How far the inputs of a directory have been read, and the summaries of its runs.
+//! The reading progress of the inputs of a directory, and the summaries of its runs.
 
 use docstokg_policy::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
 use super::{QueueError, WorkQueue};
 
-/// The row that stands for all inputs among the cursors. No query is called so.
+/// The name of the cursor for all inputs. No query has this name.
 const INPUTS_ROW: &str = "inputs";
 
-/// How far a query has been read.
+/// The reading progress of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryCursor {
-    /// Where to go on; `None` at the end.
+    /// The position of the next page; `None` at the end.
     pub position: Option<String>,
-    /// Pages read.
+    /// The number of pages read.
     pub page: u64,
-    /// Items found.
+    /// The number of items found.
     pub found: u64,
 }
 
 impl WorkQueue {
-    /// Keeps the summary of a run.
+    /// Stores the summary of a run.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn summarise(
         &self,
         run_id: String,
@@ -40,10 +40,10 @@ impl WorkQueue {
         .await
     }
 
-    /// Records whether there are inputs that have not been read to their end.
+    /// Records whether inputs exist that were not read to their end.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn set_unread(&self, unread: bool) -> Result<(), QueueError> {
         self.change(move |to| {
             let change = if unread {
@@ -56,10 +56,10 @@ impl WorkQueue {
         .await
     }
 
-    /// Tells whether there are inputs that have not been read to their end.
+    /// Tells whether inputs exist that were not read to their end.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns a [`QueueError`] if the file cannot be read.
     pub async fn is_unread(&self) -> Result<bool, QueueError> {
         self.change(|to| {
             to.prepare("SELECT 1 FROM cursors WHERE query = ?1")?
@@ -68,10 +68,10 @@ impl WorkQueue {
         .await
     }
 
-    /// Returns how far a query has been read; `None` if it has not been begun.
+    /// Returns the [`QueryCursor`] of a query; `None` for a new query.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns a [`QueueError`] if the file cannot be read.
     pub async fn cursor(&self, query: String) -> Result<Option<QueryCursor>, QueueError> {
         self.change(move |to| {
             to.query_row(
@@ -94,10 +94,10 @@ impl WorkQueue {
         .await
     }
 
-    /// Records how far a query has been read.
+    /// Stores the [`QueryCursor`] of a query.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn set_cursor(&self, query: String, cursor: QueryCursor) -> Result<(), QueueError> {
         self.change(move |to| {
             let number = |number| i64::try_from(number).unwrap_or(i64::MAX);

@@ -11,35 +11,35 @@ use crate::deferral::Deferral;
 use crate::job::JobState;
 use crate::lane::WorkLaneKey;
 
-/// An item that is to be queued.
+/// An item to add to the queue.
 #[derive(Clone, Debug)]
 pub struct NewItem {
-    /// A fingerprint of what it is found again by.
+    /// A fingerprint of the key by which the item is found again.
     pub key_hash: [u8; 16],
-    /// The name under which it is recorded, without secrets.
+    /// The name under which the item is recorded, without secrets.
     pub name: String,
-    /// Where it was read: a file, `-`, `command line`, or a query.
+    /// The origin of the item: a file, `-`, `command line`, or a query.
     pub source: String,
-    /// In which line.
+    /// The number of the line.
     pub line: u64,
     /// The line as it is recorded; `None` if lines are not recorded.
     pub recorded_line: Option<NewLine>,
     /// What its input says about it, if that is kept.
     pub metadata: Option<MetadataRow>,
-    /// Whether the line has to be read again to know it.
+    /// The name is redacted, so the line must be read again to know the item.
     pub hidden: bool,
-    /// The lane it stands in first.
+    /// The first [`WorkLaneKey`] of the item.
     pub lane: WorkLaneKey,
-    /// What is known of it beyond its name, as JSON.
+    /// The state beyond the name, as JSON.
     pub saved_state: Option<String>,
 }
 
-/// What became of an item that was to be queued.
+/// The result of adding an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddedItem {
-    /// It is queued under this number.
+    /// The item is queued under this number.
     New(i64),
-    /// It was there already: its number and state.
+    /// The item was already known, with this number and state.
     Known(i64, ItemState),
 }
 
@@ -53,16 +53,16 @@ impl AddedItem {
     }
 }
 
-/// Where an item stands.
+/// The state of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemState {
-    /// To do.
+    /// The item waits for a worker.
     Queued,
-    /// Active.
+    /// The item is active.
     Leased,
-    /// A file is there.
+    /// The item has a file.
     Done,
-    /// Nothing could be got.
+    /// The item ended without a file.
     Failed,
 }
 
@@ -77,44 +77,44 @@ impl ItemState {
     }
 }
 
-/// An item that was claimed.
+/// An item that a worker has taken from the queue.
 #[derive(Clone, Debug)]
 pub struct ClaimedItem {
-    /// Its number.
+    /// The number of the item.
     pub id: i64,
-    /// The name under which it is recorded.
+    /// The name under which the item is recorded.
     pub name: String,
-    /// Whether its input line has to be read again.
+    /// The name is redacted, so the input line must be read again.
     pub hidden: bool,
-    /// What is known about it, as JSON.
+    /// The state of the item, as JSON.
     pub saved_state: Option<String>,
-    /// Requests made for it so far.
+    /// The number of requests made for the item.
     pub attempts: u32,
-    /// A fingerprint of what it is found again by.
+    /// A fingerprint of the key by which the item is found again.
     pub key_hash: [u8; 16],
 }
 
-/// An item that goes back into the queue.
+/// An item that returns to the queue.
 #[derive(Clone, Debug)]
 pub struct PutBack {
-    /// Its number.
+    /// The number of the item.
     pub id: i64,
-    /// The lane it goes on in.
+    /// The [`WorkLaneKey`] of its next step.
     pub lane: WorkLaneKey,
-    /// What is known about it, as JSON.
+    /// The state of the item, as JSON.
     pub saved_state: Option<String>,
-    /// Requests made for it so far.
+    /// The number of requests made for the item.
     pub attempts: u32,
-    /// When it is due, where it is deferred.
+    /// The due time, if the item is deferred.
     pub not_before: Option<Timestamp>,
 }
 
-/// How much is to do in one lane.
+/// The number of waiting items in a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneBacklog {
-    /// The lane.
+    /// The key of the lane.
     pub lane: WorkLaneKey,
-    /// How many items.
+    /// The number of items.
     pub items: u64,
 }
 
@@ -134,11 +134,11 @@ fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 }
 
 impl WorkQueue {
-    /// Adds items and says what became of each, in order. Those that are there already are not
-    /// added again.
+    /// Adds items, and returns an [`AddedItem`] for each, in order. Known items are not added
+    /// again.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn add(
         &self,
         items: Vec<NewItem>,
@@ -171,7 +171,7 @@ impl WorkQueue {
     /// Claims up to `most` items of a lane, oldest first.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn claim(
         &self,
         lane: WorkLaneKey,
@@ -195,7 +195,7 @@ impl WorkQueue {
     /// Claims deferred items that are due.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn claim_due(
         &self,
         now: Timestamp,
@@ -215,10 +215,10 @@ impl WorkQueue {
         .await
     }
 
-    /// Puts an item back: into a lane, or deferred.
+    /// Returns an item to the queue, in a lane or deferred.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn put_back(&self, item: PutBack, now: Timestamp) -> Result<(), QueueError> {
         self.change(move |to| {
             let not_before = item.not_before.map_or(0.0, Timestamp::as_secs_f64);
@@ -238,11 +238,11 @@ impl WorkQueue {
         .await
     }
 
-    /// Lists how much is to do in the lanes whose keys come after `after`, in the order of their
-    /// texts, up to `most` lanes.
+    /// Returns the [`LaneBacklog`] of up to `most` lanes whose keys come after `after`, in the
+    /// order of their texts.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns a [`QueueError`] if the file cannot be read.
     pub async fn backlog(
         &self,
         after: Option<WorkLaneKey>,
@@ -265,7 +265,7 @@ impl WorkQueue {
     /// Returns the earliest time at which a deferred item is due.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns a [`QueueError`] if the file cannot be read.
     pub async fn next_due(&self) -> Result<Option<Timestamp>, QueueError> {
         self.change(|to| {
             let earliest: Option<f64> = to
@@ -276,11 +276,11 @@ impl WorkQueue {
         .await
     }
 
-    /// Brings deferred items that wait for a host back into the first lane: the host may be asked
-    /// again. Returns what they were deferred for.
+    /// Moves deferred items of a host into the first lane, because the host is available. Returns
+    /// their [`Deferral`]s.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn reopen<S: JobState>(&self, host: String) -> Result<Vec<Deferral>, QueueError> {
         self.change(move |to| {
             let mut ended = Vec::new();
@@ -301,10 +301,11 @@ impl WorkQueue {
         .await
     }
 
-    /// Returns what deferred items wait for, with their names, in the order in which they were added.
+    /// Returns the names of deferred items with their [`Deferral`]s, in the order in which they
+    /// were added.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns a [`QueueError`] if the file cannot be read.
     pub async fn deferrals<S: JobState>(&self) -> Result<Vec<(String, Deferral)>, QueueError> {
         self.change(move |to| {
             let mut query = to.prepare(
@@ -324,10 +325,10 @@ impl WorkQueue {
         .await
     }
 
-    /// Plans all deferred items anew, in the first lane. Returns how many.
+    /// Plans all deferred items again, in the first lane. Returns their number.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn replan<S: JobState>(&self) -> Result<u64, QueueError> {
         self.change(move |to| {
             let items = deferred(to)?;
@@ -345,10 +346,10 @@ impl WorkQueue {
         .await
     }
 
-    /// Forgets all items and what became of them: the next run begins anew.
+    /// Removes all items and their records, so that the next run begins from nothing.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn clear(&self) -> Result<(), QueueError> {
         self.change(|to| {
             to.execute_batch(
@@ -358,11 +359,11 @@ impl WorkQueue {
         .await
     }
 
-    /// Forgets items that have ended, with their records: what is left of a run that was stopped
-    /// is continued by a run that is not about the others.
+    /// Removes finished items and their records, so that a run can continue only the unfinished
+    /// items.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn forget_ended(&self) -> Result<(), QueueError> {
         self.change(|to| {
             to.execute_batch(
@@ -376,11 +377,11 @@ impl WorkQueue {
         .await
     }
 
-    /// Begins queued items anew that are known under the same key and are now asked for in another
-    /// way. `is_same` compares what is asked for now with the saved state of the known item.
+    /// Restarts queued items that are now requested in another way under the same key. `is_same`
+    /// compares the new request with the saved state of the known item.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn begin_anew(
         &self,
         items: Vec<NewItem>,
@@ -409,10 +410,10 @@ impl WorkQueue {
         .await
     }
 
-    /// Queues failed items anew, in the first lane. Returns how many.
+    /// Queues failed items again, in the first lane. Returns their number.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn retry_failed(&self) -> Result<u64, QueueError> {
         self.change(move |to| {
             let changed = to.execute(
@@ -453,7 +454,7 @@ fn insert_item(
     })
 }
 
-/// Lists deferred items with what is known about each.
+/// Lists deferred items with the saved state of each.
 fn deferred(to: &Connection) -> rusqlite::Result<Vec<(i64, Option<String>)>> {
     let mut query =
         to.prepare("SELECT id, progress FROM items WHERE state = 'queued' AND not_before > 0")?;
@@ -461,7 +462,7 @@ fn deferred(to: &Connection) -> rusqlite::Result<Vec<(i64, Option<String>)>> {
     rows.collect()
 }
 
-/// Brings a deferred item back into the first lane.
+/// Moves a deferred item into the first lane.
 fn resume(to: &Connection, id: i64, saved_state: Option<&str>) -> rusqlite::Result<()> {
     to.prepare_cached("UPDATE items SET lane = ?2, progress = ?3, not_before = 0 WHERE id = ?1")?
         .execute(params![id, WorkLaneKey::Start, saved_state])

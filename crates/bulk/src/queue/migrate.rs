@@ -1,22 +1,21 @@
-//! Bringing the file of an earlier version into the present one.
+//! Migration of the file of an earlier version.
 
 use rusqlite::{Connection, params};
 
 use super::TABLES_VERSION;
 use crate::lane::WorkLaneKey;
 
-/// A word of a job's records, and how earlier versions spelled it.
+/// A word of a job's records, with its spelling in earlier versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Respelling {
-    /// The word of an earlier version.
+    /// The spelling of an earlier version.
     pub earlier: &'static str,
-    /// The word of this one.
+    /// The present spelling of the word.
     pub now: &'static str,
 }
 
-/// Migrates a file of version `found`, in one transaction: reasons get their one spelling (since
-/// version 9), lanes their codec (since version 10), and each item is the line that it was first read
-/// from (since version 11).
+/// Migrates a file of version `found`, in one transaction. Reasons got their present spelling in
+/// version 9, lanes their codec in version 10.
 pub(super) fn migrate(
     database: &mut Connection,
     found: i64,
@@ -66,8 +65,7 @@ fn respell_reasons(to: &Connection, reasons: &[Respelling]) -> rusqlite::Result<
     Ok(())
 }
 
-/// Writes the lanes of items that are to do in the present codec. Items that have ended stand in no
-/// lane.
+/// Rewrites the lanes of unfinished items in the present codec. Finished items have no lane.
 fn encode_lanes(to: &Connection) -> rusqlite::Result<()> {
     let mut query = to.prepare("SELECT DISTINCT lane FROM items WHERE state = 'queued'")?;
     let lanes = query.query_map([], |row| row.get::<_, String>(0))?;

@@ -1,4 +1,4 @@
-//! What became of items: attempts, manifest records and the end of an item, each in one commit.
+//! The records of items: attempts, manifest records and the end of an item, each in one commit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,66 +10,66 @@ use super::{ItemState, QueueError, WorkQueue};
 use crate::digest::Fingerprint;
 use crate::lane::WorkLaneKey;
 
-/// One attempt, as a row and as the JSON that goes into `manifest.jsonl`.
+/// An attempt, as a row and as the JSON for `manifest.jsonl`.
 #[derive(Clone, Debug)]
 pub struct AttemptRow {
-    /// When.
+    /// The time of the attempt.
     pub at: Timestamp,
-    /// The run.
+    /// The id of the run.
     pub run_id: Arc<str>,
-    /// The item's name.
+    /// The name of the item.
     pub name: String,
-    /// The source that was asked, or that named the URL.
+    /// The source that was queried, or that named the URL.
     pub source: &'static str,
-    /// What was asked for, without secrets.
+    /// The requested URL, without secrets.
     pub url: Option<String>,
-    /// `found`, `saved`, `failed`, `skipped`, ...
+    /// The result: `found`, `saved`, `failed`, `skipped`, ...
     pub status: &'static str,
-    /// The status of the answer.
+    /// The HTTP status of the response.
     pub http_status: Option<u16>,
-    /// Why it did not succeed.
+    /// The reason of a failure.
     pub reason: Option<&'static str>,
-    /// Everything, as JSON text.
+    /// The complete record as JSON text.
     pub record: Arc<str>,
 }
 
-/// One manifest record: a file that is there, or why there is none.
+/// A manifest record: a file, or the reason why there is no file.
 #[derive(Clone, Debug)]
 pub struct ManifestRow {
-    /// When.
+    /// The time of the record.
     pub at: Timestamp,
-    /// The run.
+    /// The id of the run.
     pub run_id: Arc<str>,
-    /// The item.
+    /// The number of the item.
     pub item: i64,
-    /// The item's name.
+    /// The name of the item.
     pub name: String,
     /// `pdf`, `xml`, `html`, `miss`, ...
     pub classification: String,
-    /// Why there is no file.
+    /// The reason why there is no file.
     pub reason: Option<&'static str>,
-    /// The same as a sentence.
+    /// The reason as a sentence.
     pub detail: Option<String>,
-    /// Where it came from, without secrets.
+    /// The URL of the file, without secrets.
     pub url: Option<String>,
-    /// Where it is, below the out directory.
+    /// The path of the file, below the output directory.
     pub path: Option<String>,
-    /// Its SHA-256.
+    /// The SHA-256 of the file.
     pub sha256: Option<String>,
-    /// Its size.
+    /// The size of the file in bytes.
     pub bytes: Option<u64>,
-    /// What the URL is known by when it comes again.
+    /// The [`Fingerprint`] by which the URL is recognised again.
     pub fingerprint: Option<Fingerprint>,
-    /// Everything, as JSON text.
+    /// The complete record as JSON text.
     pub record: Arc<str>,
 }
 
-/// How an item ends.
+/// The end of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemEnd {
-    /// Its file is there, after so many attempts.
+    /// The item has a file, after this number of attempts.
     Done(i64, u32),
-    /// Nothing could be got, after so many attempts.
+    /// The item has no file, after this number of attempts.
     Failed(i64, u32),
 }
 
@@ -97,11 +97,11 @@ pub struct ItemRow {
     pub saved_state: Option<String>,
     /// Where it stands.
     pub state: ItemState,
-    /// Why it has no file.
+    /// The reason why there is no file.
     pub reason: Option<String>,
-    /// The same as a sentence.
+    /// The reason as a sentence.
     pub detail: Option<String>,
-    /// Its manifest record, as JSON text.
+    /// The latest manifest record, as JSON text.
     pub record: Option<String>,
     /// The manifest records of its files, as a JSON array of texts, if it has any.
     pub files: Option<String>,
@@ -110,17 +110,17 @@ pub struct ItemRow {
 /// A file that an item has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRow {
-    /// The item.
+    /// The number of the item.
     pub item: i64,
-    /// Where it is, below the out directory.
+    /// The path below the output directory.
     pub path: String,
-    /// Its SHA-256.
+    /// The SHA-256 of the file.
     pub sha256: String,
-    /// What it is.
+    /// The kind of the file.
     pub classification: String,
-    /// Its size.
+    /// The size of the file in bytes.
     pub bytes: u64,
-    /// When it was recorded.
+    /// The time of the record.
     pub recorded_at: Timestamp,
 }
 
@@ -165,7 +165,7 @@ impl WorkQueue {
     /// item.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn record(
         &self,
         attempts: Vec<AttemptRow>,
@@ -182,7 +182,7 @@ impl WorkQueue {
     /// Returns the latest file that an item has.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns a [`QueueError`] if the file cannot be read.
     pub async fn file_of(&self, item: i64) -> Result<Option<FileRow>, QueueError> {
         self.change(move |to| {
             to.prepare_cached(&format!(
@@ -197,7 +197,7 @@ impl WorkQueue {
     /// Returns the files that an item has.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns a [`QueueError`] if the file cannot be read.
     pub async fn files_of(&self, item: i64) -> Result<Vec<FileRow>, QueueError> {
         self.change(move |to| {
             let mut query = to.prepare_cached(&format!("{SELECT_FILES} AND item = ?1"))?;
@@ -209,7 +209,7 @@ impl WorkQueue {
     /// Returns every file that the directory has.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns a [`QueueError`] if the file cannot be read.
     pub async fn files(&self) -> Result<Vec<FileRow>, QueueError> {
         self.change(|to| {
             let mut query = to.prepare(&format!("{SELECT_FILES} ORDER BY id"))?;
@@ -218,10 +218,10 @@ impl WorkQueue {
         .await
     }
 
-    /// Lists the URLs that gave a file, by their fingerprints, and the items that own them.
+    /// Returns the [`Fingerprint`]s of URLs that led to a file, with the items that own the files.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns a [`QueueError`] if the file cannot be read.
     pub async fn owners(&self) -> Result<HashMap<Fingerprint, i64>, QueueError> {
         self.change(|to| {
             let mut query = to.prepare("SELECT canonical, item FROM urls")?;
@@ -237,11 +237,10 @@ impl WorkQueue {
         .await
     }
 
-    /// Passes the records of manifest and attempts to `take`, in the order they were written, as
-    /// JSON text.
+    /// Passes manifest records and attempts to `take` as JSON text, in the order of their writing.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns a [`QueueError`] if the file cannot be read.
     pub async fn each_record(
         &self,
         mut take: impl FnMut(&str) + Send + 'static,
@@ -260,11 +259,10 @@ impl WorkQueue {
         .await
     }
 
-    /// Passes all items to `take`, in the order in which they were read, each with its latest
-    /// manifest record.
+    /// Passes each item as an [`ItemRow`] to `take`, in the order of their reading.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns a [`QueueError`] if the file cannot be read.
     pub async fn each_item(
         &self,
         mut take: impl FnMut(ItemRow) + Send + 'static,
@@ -349,11 +347,11 @@ impl WorkQueue {
         .await
     }
 
-    /// Takes a file out of the manifest and queues its item anew: the file has changed or is
+    /// Removes a file from the manifest and queues its item again, because the file is changed or
     /// missing.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns a [`QueueError`] if the file cannot be written.
     pub async fn disown(&self, item: i64, path: String) -> Result<(), QueueError> {
         self.change(move |to| {
             to.execute(
@@ -365,7 +363,7 @@ impl WorkQueue {
                 "UPDATE items SET state = 'queued', lane = ?2, attempts = 0, progress = NULL, not_before = 0 WHERE id = ?1",
             )?;
             queue.execute(params![item, WorkLaneKey::Start])?;
-            // Those that share the file have a record of it without owning it.
+            // Items that share the file have a record of the file without owning it.
             let mut shared = to.prepare(
                 "DELETE FROM manifests WHERE path IS NULL AND classification = 'cached' AND payload ->> '$.path' = ?1 RETURNING item",
             )?;

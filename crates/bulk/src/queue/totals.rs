@@ -1,4 +1,4 @@
-//! Sums over the queue: how many items stand where, and what became of them.
+//! Sums over the queue: the number of items in each state, and of their results.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use rusqlite::Connection;
 
 use super::{ItemState, QueueError, WorkQueue};
 
-/// How many items stand where.
+/// The number of items in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemCounts {
-    /// To do.
+    /// The number of waiting items.
     pub queued: u64,
-    /// Active.
+    /// The number of active items.
     pub leased: u64,
-    /// With a file.
+    /// The number of finished items with a file.
     pub done: u64,
-    /// Without.
+    /// The number of finished items without a file.
     pub failed: u64,
 }
 
 impl ItemCounts {
-    /// Returns how many items have not ended.
+    /// Returns the number of unfinished items.
     #[must_use]
     pub const fn left(self) -> u64 {
         self.queued + self.leased
     }
 
-    /// Returns how many items have ended.
+    /// Returns the number of finished items.
     #[must_use]
     pub const fn ended(self) -> u64 {
         self.done + self.failed
@@ -48,30 +48,30 @@ pub struct OutcomeTotal {
     pub items: u64,
 }
 
-/// Sums of what became of items and attempts.
+/// Sums of the results of items and attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueTotals {
-    /// Records by classification.
+    /// The number of records, by classification.
     pub classifications: BTreeMap<String, u64>,
-    /// Items whose files are all of one classification, by that.
+    /// The number of items whose files have only one classification, by that classification.
     pub only: BTreeMap<String, u64>,
-    /// Items without a file by reason.
+    /// The number of items without a file, by reason.
     pub reasons: BTreeMap<String, u64>,
-    /// Attempts by source.
+    /// The number of attempts, by source.
     pub attempts: BTreeMap<String, u64>,
-    /// Of these, successful.
+    /// The number of successful attempts, by source.
     pub successes: BTreeMap<String, u64>,
-    /// Attempts by status.
+    /// The number of attempts, by status.
     pub statuses: BTreeMap<String, u64>,
-    /// Attempts by reason.
+    /// The number of attempts, by reason.
     pub errors: BTreeMap<String, u64>,
 }
 
 impl WorkQueue {
-    /// Counts items by where they stand.
+    /// Returns the number of items in each state.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns a [`QueueError`] if the file cannot be read.
     pub async fn counts(&self) -> Result<ItemCounts, QueueError> {
         self.change(|to| {
             let by_state = pairs(to, "SELECT state, count(*) FROM items GROUP BY state")?;
@@ -115,10 +115,10 @@ impl WorkQueue {
         .await
     }
 
-    /// Sums up manifests and attempts.
+    /// Sums up manifest records and attempts as [`QueueTotals`].
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns a [`QueueError`] if the file cannot be read.
     pub async fn totals(&self) -> Result<QueueTotals, QueueError> {
         self.change(|to| {
             let of = |sql| pairs(to, sql);

@@ -1,4 +1,4 @@
-//! What the tasks of a run report to its loop.
+//! The events that the tasks of a run send to its loop.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use crate::job::{ActiveItem, AwaitedHost, Job};
 use crate::lane::WorkLaneKey;
 use crate::queue::LaneBacklog;
 
-/// What has happened.
+/// An event of a task.
 pub(super) enum SchedulerEvent<J: Job> {
-    /// Items were queued in these lanes.
+    /// These numbers of items were queued in these lanes.
     Queued(BTreeMap<WorkLaneKey, u64>),
     /// All inputs have been read.
     AllRead,
-    /// Lanes were found in the file: so many were asked for.
+    /// Lanes were found in the file. The number is that of the requested lanes.
     Listed(usize, Vec<LaneBacklog>),
-    /// Items were brought into memory: how many were asked for, and found.
+    /// Items were loaded into memory, with the numbers of requested and found items.
     Loaded(WorkLaneKey, usize, usize, Vec<ActiveItem<J>>),
-    /// A step of a lane ended, and these items go on.
+    /// A step of a lane ended, and these items continue.
     Stepped(WorkLaneKey, Vec<ActiveItem<J>>),
-    /// An item was put back into a lane of the file.
+    /// An item returned to a lane of the file.
     PutBack(WorkLaneKey),
-    /// An item was deferred until a time, and waits for this.
+    /// An item was deferred until a time, and waits for this host.
     Deferred(Timestamp, AwaitedHost),
-    /// The breaker of a host has changed, here or elsewhere.
+    /// The breaker of a host has changed, in this process or another.
     BreakerChanged,
-    /// The run cannot go on.
+    /// The run cannot continue.
     Broken(RunError),
 }
 
-/// Sends the event of a task; also when the task breaks off.
+/// Sends the [`SchedulerEvent`] of a task, even if the task panics or is dropped.
 pub(super) struct EventSender<J: Job>(Option<mpsc::UnboundedSender<SchedulerEvent<J>>>);
 
 impl<J: Job> EventSender<J> {

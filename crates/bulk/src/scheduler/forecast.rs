@@ -1,4 +1,4 @@
-//! When the run will have ended: asks the hub about the sites that take longest.
+//! The forecast of a run's end, with queries to the hub about the sites that take longest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use crate::remaining::{
     DeferredWork, HostBacklog, LanePaces, LaneQueue, MAX_SITES, end_of_run, times,
 };
 
-/// Deferred items of a host that are due within this time are computed together.
+/// The time within which deferred items of a host are computed together.
 const DUE_TOGETHER: Duration = Duration::from_secs(10);
-/// The greatest number of such groups of a host; later ones take as long as the pace so far says.
+/// Maximum number of such groups of a host. Later items take as long as the pace so far indicates.
 const MAX_GROUPS: usize = 4;
 
-/// When the last of some requests to a site goes.
+/// The time of the last of some requests to a site.
 struct SiteEnd {
     after: Duration,
     pause: Option<SitePause>,
 }
 
-/// The time at which a forecast is computed, on both clocks.
+/// The time of a forecast, on both clocks.
 #[derive(Clone, Copy)]
 struct ForecastTime {
     boot: BootInstant,
@@ -35,7 +35,7 @@ struct ForecastTime {
 }
 
 impl<J: Job> Scheduler<J> {
-    /// Computes when the run will have ended, and records it.
+    /// Computes the end of the run, and records it.
     pub(super) async fn forecast(
         &self,
         queues: &[LaneQueue],
@@ -64,7 +64,7 @@ impl<J: Job> Scheduler<J> {
                 .site_end(site, demands, Duration::ZERO, paces, now)
                 .await
             else {
-                // Nothing is known yet: what was known before is better.
+                // Nothing is known yet, so keep the earlier forecast.
                 return;
             };
             if found.pause == Some(SitePause::Failed) {
@@ -84,7 +84,7 @@ impl<J: Job> Scheduler<J> {
             self.context.progress.set_end(None);
             return;
         }
-        // Those that most items wait for are computed exactly.
+        // The hosts with most items are computed exactly.
         waits.sort_by_key(|wait| std::cmp::Reverse(wait.items()));
         for (rank, wait) in waits.iter().enumerate() {
             let groups = if rank < MAX_SITES { MAX_GROUPS } else { 0 };
@@ -94,8 +94,8 @@ impl<J: Job> Scheduler<J> {
         self.context.progress.set_end(end);
     }
 
-    /// Computes when requests to a site will have been sent of which the first may go after `from`.
-    /// `None` if nothing is known about them.
+    /// Returns the time by which requests to a site have been sent, if the first may go after
+    /// `from`. `None` if nothing is known about them.
     async fn site_end(
         &self,
         site: &SiteKey,
@@ -126,14 +126,14 @@ impl<J: Job> Scheduler<J> {
         })
     }
 
-    /// Returns the site that a host belongs to.
+    /// Returns the [`SiteKey`] of a host.
     fn site_of(&self, host: &str) -> SiteKey {
         let site = Host::parse(host).map(|host| self.context.hub.config().site_key(&host));
         site.unwrap_or_else(|_| host.into())
     }
 
-    /// Computes when the items that wait for a host will have ended, beside what is queued there.
-    /// The first `exact` groups of them are computed from the limits of the host.
+    /// Returns the expected end of the items that wait for a host, in addition to its queued items.
+    /// The first `exact` groups are computed from the limits of the host.
     async fn deferred(
         &self,
         wait: &HostBacklog,
@@ -157,7 +157,7 @@ impl<J: Job> Scheduler<J> {
             let (alone, all) = (demand(items), demand(together));
             let mut after = from + length_by_pace(&alone);
             if index < exact {
-                // They begin when they are due, and they come after those that are due earlier.
+                // The requests begin when they are due, after all earlier ones.
                 let with_earlier = joined(queued, all);
                 let ends = [
                     self.site_end(&site, &[alone], from, paces, now).await,
@@ -189,7 +189,7 @@ impl<J: Job> Scheduler<J> {
     }
 }
 
-/// Adds requests to those of the same role.
+/// Adds a [`RoleDemand`] to that of the same role.
 fn joined(queued: &[RoleDemand], more: RoleDemand) -> Vec<RoleDemand> {
     let mut demands = queued.to_vec();
     match demands.iter_mut().find(|demand| demand.role == more.role) {
@@ -199,7 +199,7 @@ fn joined(queued: &[RoleDemand], more: RoleDemand) -> Vec<RoleDemand> {
     demands
 }
 
-/// Returns how long requests take by their pace alone.
+/// Returns the time of requests at their pace alone.
 fn length_by_pace(demand: &RoleDemand) -> Duration {
     times(demand.distance, demand.requests)
 }

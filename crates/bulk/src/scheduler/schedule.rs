@@ -1,4 +1,4 @@
-//! Where every item of a run is: in a lane, active, on its way to the file, or deferred.
+//! The location of every item of a run: in a lane, active, on its way to the file, or deferred.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,42 +19,44 @@ use crate::remaining::LanePaces;
 use crate::silence::Silences;
 use crate::watches::Watches;
 
-/// How often the loop checks whether the run was cancelled.
+/// The interval at which the loop checks for cancellation.
 const CANCELLATION_CHECK: Duration = Duration::from_millis(100);
-/// The same under simulated time, in which nothing happens unnoticed.
+/// The same interval under simulated time, in which every change wakes the loop.
 const SIMULATED_CHECK: Duration = Duration::from_secs(3_600);
-/// How much later than its deadline a step is dropped, so that the deadline has passed by then.
+/// The delay after its deadline at which a step is dropped, so that the deadline has certainly
+/// passed.
 const AFTER_DEADLINE: Duration = Duration::from_millis(5);
 
-/// The state of the loop.
+/// The state of the scheduler's loop.
 pub(super) struct Schedule<J: Job> {
     pub(super) run: Arc<Scheduler<J>>,
     pub(super) lanes: WorkLanes<ActiveItem<J>>,
     events: mpsc::UnboundedSender<SchedulerEvent<J>>,
-    /// Steps under way.
+    /// The number of running steps.
     pub(super) active: usize,
-    /// Changes of the file that are under way.
+    /// The number of running changes of the file.
     pub(super) pending: usize,
     pub(super) all_read: bool,
-    /// When the next deferred item is due.
+    /// The time at which the next deferred item is due.
     pub(super) due: Option<Timestamp>,
-    /// Items that wait for their input lines.
+    /// The number of items that wait for their input lines.
     missing_input: u64,
-    /// When the remaining time was last computed.
+    /// The time of the latest forecast.
     pub(super) estimated: Option<BootInstant>,
-    /// How fast each lane has been.
+    /// The pace of each lane.
     pub(super) paces: Arc<Mutex<LanePaces>>,
     /// The hosts that deferred items wait for.
     pub(super) watches: Watches,
-    /// How long these hosts have been silent.
+    /// The times for which these hosts have been silent.
     pub(super) silences: Silences,
-    /// A breaker has changed since the hosts were looked at.
+    /// A breaker has changed since the hosts were last checked.
     pub(super) has_breaker_changed: bool,
-    /// Deferred items that are on their way to the file.
+    /// The number of deferred items on their way to the file.
     pub(super) deferring: usize,
-    /// How many of these were not in the file yet when all deferred items were planned anew.
+    /// The number of such items that were not in the file when all deferred items were planned
+    /// again.
     pub(super) missed_by_replan: usize,
-    /// The last of those has arrived: all are planned anew once more.
+    /// The last such item has arrived, so all deferred items must be planned again.
     pub(super) must_replan: bool,
 }
 
@@ -86,7 +88,7 @@ impl<J: Job> Schedule<J> {
         }
     }
 
-    /// Returns when the loop goes on though nothing has happened.
+    /// Returns the time at which the loop continues without an event.
     pub(super) fn wake(&self) -> BootInstant {
         let runtime = self.run.context.clock.runtime();
         let check = runtime.boot()
@@ -101,14 +103,14 @@ impl<J: Job> Schedule<J> {
         }
     }
 
-    /// Tells whether another step may be started. One that only waits holds no worker: hosts that
-    /// ask for long pauses must not keep the others waiting.
+    /// Tells whether another step may be started. A step that only waits occupies no worker: hosts
+    /// with long pauses must not delay the others.
     pub(super) fn has_free_worker(&self) -> bool {
         let waiting = self.run.context.progress.requests().waiting();
         self.active.saturating_sub(waiting) < self.run.limits.workers
     }
 
-    /// Takes in what has happened.
+    /// Applies a [`SchedulerEvent`].
     pub(super) fn take(&mut self, event: SchedulerEvent<J>) -> Result<(), RunError> {
         match event {
             SchedulerEvent::Queued(lanes) => {
@@ -118,7 +120,7 @@ impl<J: Job> Schedule<J> {
             }
             SchedulerEvent::AllRead => {
                 self.all_read = true;
-                // What was computed before counts what had been read by then.
+                // The forecast counts only the inputs read by then.
                 self.estimated = None;
                 self.run.context.progress.set_end(None);
                 let items = std::mem::take(&mut self.missing_input);
@@ -136,8 +138,8 @@ impl<J: Job> Schedule<J> {
             SchedulerEvent::Loaded(lane, asked, found, items) => {
                 self.pending -= 1;
                 self.lanes.loaded(&lane, asked, found);
-                // Most go on in the lane they were stored in; some learn only now where they
-                // belong.
+                // Most items continue in the lane they were stored in. Some determine their lane
+                // only now.
                 for item in items {
                     self.place(item);
                 }
@@ -146,7 +148,7 @@ impl<J: Job> Schedule<J> {
                 self.active -= 1;
                 self.lanes.ended(&lane);
                 self.note_backlog(&lane);
-                // What was refused says nothing about the pace of what is served.
+                // A refused request says nothing about the pace of served requests.
                 let is_deferred = |item: &ActiveItem<J>| matches!(item.next, NextStep::Wait(_));
                 if items.is_empty() || !items.iter().all(is_deferred) {
                     let now = self.run.context.clock.runtime().boot();
@@ -181,16 +183,16 @@ impl<J: Job> Schedule<J> {
         Ok(())
     }
 
-    /// Counts items that were put into a lane of the file.
+    /// Counts items that were stored in a lane of the file.
     pub(super) fn stored(&mut self, lane: &WorkLaneKey, items: u64) {
         let job = &self.run.job;
         self.lanes.stored(lane, items, || job.bounds(lane));
     }
 
-    /// Sends an item to where it goes on: a lane, a later time, or its end.
+    /// Moves an item to its next place: a lane, a later time, or its end.
     pub(super) fn place(&mut self, item: ActiveItem<J>) {
         if item.is_input_missing && !self.all_read {
-            // Its line may still come.
+            // The input line may still be read.
             return self.put_back(item, WorkLaneKey::MissingInput);
         }
         match &item.next {
@@ -212,13 +214,13 @@ impl<J: Job> Schedule<J> {
         }
     }
 
-    /// Puts an item back into a lane of the file.
+    /// Returns an item to the lane of a [`WorkLaneKey`] in the file.
     pub(super) fn put_back(&mut self, item: ActiveItem<J>, lane: WorkLaneKey) {
         let done = SchedulerEvent::PutBack(lane.clone());
         self.write_back(item, lane, None, done);
     }
 
-    /// Defers an item until a time, and watches the host it waits for.
+    /// Defers an [`ActiveItem`] until a time, and watches its host.
     fn defer(&mut self, mut item: ActiveItem<J>, until: Timestamp) {
         let awaited = self.run.job.awaited(&item.state, until);
         let now = self.run.context.clock.now();
@@ -273,8 +275,8 @@ impl<J: Job> Schedule<J> {
         });
     }
 
-    /// Finishes an item that ended without a step: it was known to be at its end when it was
-    /// loaded, or its step was dropped.
+    /// Finishes an item without a step: the item was already at its end when it was loaded, or its
+    /// step was dropped.
     fn finish(&mut self, item: ActiveItem<J>) {
         self.active += 1;
         let run = Arc::clone(&self.run);
@@ -286,7 +288,7 @@ impl<J: Job> Schedule<J> {
         });
     }
 
-    /// Looks in the file for lanes.
+    /// Lists lanes of the file.
     pub(super) fn list(&mut self, after: Option<WorkLaneKey>, most: usize) {
         self.pending += 1;
         let run = Arc::clone(&self.run);
@@ -298,7 +300,7 @@ impl<J: Job> Schedule<J> {
         });
     }
 
-    /// Brings items of a lane into memory.
+    /// Loads items of a lane into memory.
     pub(super) fn load(&mut self, lane: WorkLaneKey, most: usize) {
         self.pending += 1;
         let run = Arc::clone(&self.run);
@@ -327,7 +329,8 @@ impl<J: Job> Schedule<J> {
         });
     }
 
-    /// Says how many requests a lane still makes: the limiter spreads long windows over them.
+    /// Reports the remaining requests of a lane to the hub, whose limiter spreads long windows over
+    /// them.
     fn note_backlog(&self, lane: &WorkLaneKey) {
         if let Some((site, role)) = self.run.job.site(lane) {
             let requests = u32::try_from(self.lanes.requests(lane)).unwrap_or(u32::MAX);
@@ -336,7 +339,7 @@ impl<J: Job> Schedule<J> {
         }
     }
 
-    /// Runs a task beside the loop, which gets its event.
+    /// Runs a task beside the loop, which receives its [`SchedulerEvent`].
     fn spawn(&self, task: impl Future<Output = SchedulerEvent<J>> + Send + 'static) {
         let sender = EventSender::new(self.events.clone());
         self.run.context.clock.runtime().spawn(Box::pin(async move {
@@ -347,7 +350,7 @@ impl<J: Job> Schedule<J> {
 }
 
 impl<J: Job> Scheduler<J> {
-    /// Makes a claimed item active; `None` for a row that cannot be read.
+    /// Converts a claimed item into an [`ActiveItem`]; `None` for a row that cannot be decoded.
     pub(super) fn activate(&self, item: ClaimedItem) -> Option<ActiveItem<J>> {
         let (mut state, is_input_missing) = match self.job.load(&item) {
             LoadedItem::Ready(state) => (Box::new(state), false),
@@ -367,8 +370,8 @@ impl<J: Job> Scheduler<J> {
         })
     }
 
-    /// Runs a step of items within their deadline, finishes those that end, and returns those that
-    /// go on. A step whose deadline passes is dropped and leaves its items as they were.
+    /// Runs a step of items within their deadline. Items that end are finished, and the others are
+    /// returned. A step that exceeds its deadline is dropped, and its items stay unchanged.
     async fn step(&self, mut items: Vec<ActiveItem<J>>) -> Result<Vec<ActiveItem<J>>, RunError> {
         let now = self.context.clock.now();
         let deadlines = items

@@ -1,4 +1,4 @@
-//! One turn of the loop: what is deferred comes back, steps are started, and the end is noticed.
+//! A scheduler tick: due items come back, steps are started, and the end of the run is detected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::lane::WorkLaneKey;
 use crate::lanes::ScheduleAction;
 use crate::remaining::{HostBacklog, LaneQueue};
 
-/// How many items that are due are claimed at a time.
+/// Maximum number of due items that are claimed at a time.
 const DUE_AT_A_TIME: usize = 200;
-/// How often the remaining time is computed.
+/// Minimum interval between two forecasts.
 const ESTIMATE_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<J: Job> Schedule<J> {
-    /// Starts what can be started. Returns how the run ended, if it has.
+    /// Starts all possible steps. Returns the [`RunEnd`], if the run has ended.
     pub(super) async fn tick(&mut self) -> Result<Option<RunEnd>, RunError> {
         if self.are_bytes_spent() {
             self.run.context.progress.cancel();
@@ -63,7 +63,8 @@ impl<J: Job> Schedule<J> {
         most.is_some_and(|most| self.run.context.progress.bytes() >= most)
     }
 
-    /// Puts back what has not been started; the run ends when the last step has.
+    /// Returns items that have not been started to the file. Returns the [`RunEnd`] after the last
+    /// step.
     async fn wind_down(&mut self) -> Result<Option<RunEnd>, RunError> {
         for (lane, item) in self.lanes.drain() {
             self.put_back(item, lane);
@@ -83,10 +84,10 @@ impl<J: Job> Schedule<J> {
         }))
     }
 
-    /// Nothing can be started: waits for what is deferred, or ends the run.
+    /// Waits for deferred items, or ends the run, because no step can be started.
     async fn wait_or_end(&mut self) -> Result<Option<RunEnd>, RunError> {
         let Some(due) = self.due else {
-            // Counts are kept in memory; the file has the last word.
+            // The counts are in memory only; the file is authoritative.
             if self.run.context.queue.backlog(None, 1).await?.is_empty() {
                 return Ok(Some(RunEnd::Complete));
             }
@@ -103,7 +104,7 @@ impl<J: Job> Schedule<J> {
         Ok(Some(RunEnd::Deferred { left, due_in }))
     }
 
-    /// Tells whether the network and one of the hosts that items wait for may be back in time.
+    /// Tells whether the network, and a host that items wait for, may be back in time.
     fn is_worth_waiting(&self, now: Timestamp) -> bool {
         let max_wait = self.run.limits.max_wait;
         let lost_since = self.run.context.connectivity.lost_since();
@@ -118,13 +119,13 @@ impl<J: Job> Schedule<J> {
         self.run.context.progress.waiting().iter().any(is_worth)
     }
 
-    /// Returns the time since a host last served a request of this process.
+    /// Returns the time since a host last responded to this process.
     pub(super) fn served_ago(&self, host: &str) -> Option<Duration> {
         let served = self.run.context.hub.last_served(&Host::parse(host).ok()?)?;
         Some(self.run.context.clock.runtime().boot().since(served))
     }
 
-    /// Returns the time since a host began to fail every request of this process.
+    /// Returns the time since which every request of this process to a host failed.
     pub(super) fn failing_for(&self, host: &str) -> Duration {
         let context = &self.run.context;
         let host = Host::parse(host).ok();
@@ -134,7 +135,7 @@ impl<J: Job> Schedule<J> {
         })
     }
 
-    /// Plans all deferred items anew: the network is back.
+    /// Plans all deferred items again, because the network is back.
     async fn replan(&mut self) -> Result<(), RunError> {
         let items = self.run.context.queue.replan::<J::State>().await?;
         if items > 0 {
@@ -145,7 +146,7 @@ impl<J: Job> Schedule<J> {
         Ok(())
     }
 
-    /// Plans the items anew that wait for hosts which may be asked earlier than they said.
+    /// Plans again the items of hosts that are available earlier than expected.
     async fn resume_reopened(&mut self) -> Result<(), RunError> {
         for host in self.watches.reopened() {
             if let Ok(name) = Host::parse(&host) {
@@ -168,11 +169,11 @@ impl<J: Job> Schedule<J> {
         Ok(())
     }
 
-    /// Computes, now and then, when the run will have ended.
+    /// Computes the expected end of the run, at intervals.
     fn estimate(&mut self) {
         let now = self.run.context.clock.runtime().boot();
         let is_recent = |last| now.since(last) < ESTIMATE_INTERVAL;
-        // A computation under way, of a store that answers late, holds the paces.
+        // A running computation, which may wait for a slow store, shares the paces.
         if self.estimated.is_some_and(is_recent) || Arc::strong_count(&self.paces) > 1 {
             return;
         }
@@ -192,7 +193,7 @@ impl<J: Job> Schedule<J> {
         }));
     }
 
-    /// Lists the hosts that items wait for.
+    /// Lists the hosts that items wait for, each as a [`HostBacklog`].
     fn backlogs(&self) -> Vec<HostBacklog> {
         let now = self.run.context.clock.now();
         let backlog = |(host, dues): (String, Vec<(Timestamp, u64)>)| {

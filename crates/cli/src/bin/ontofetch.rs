@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// As in `docstokg`: bodies use large buffers.
+/// As in `docstokg`, because bodies use large buffers.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,6 +1,7 @@
-//! `docstokg limits advise [RUN|HOST]`: what was learned of hosts' limits, in words and as lines of
-//! configuration, which refusals of a run that would have saved, and which configured limits were
-//! never reached.
+//! `docstokg limits advise [RUN|HOST]`: the learned limits of hosts.
+//!
+//! The output has the limits in words and as lines of configuration, the refusals of a run that
+//! they would have prevented, and the configured limits that were never reached.
 
 mod lines;
 mod saved;
@@ -25,13 +26,13 @@ use crate::view::plural;
 use crate::{output, session, state, telemetry};
 use saved::HostRefusals;
 
-/// What was learned of the limits of one site.
+/// The learned limits of one site.
 struct LearnedSite {
-    /// The name of the site, where the configuration joins hosts.
+    /// The name of the site, if the configuration joins hosts.
     site: Option<String>,
-    /// Its hosts.
+    /// The hosts of the site.
     hosts: Vec<Host>,
-    /// The roles in which the run sent requests to it.
+    /// The roles in which the run sent requests to the site.
     roles: Vec<String>,
     limits: Vec<ConfirmedLimit>,
     searching: bool,
@@ -53,17 +54,17 @@ impl LearnedSite {
     }
 }
 
-/// Everything that the command shows.
+/// The data of the output.
 struct AdviceView {
-    /// The run that refusals are counted in; `None` without telemetry.
+    /// The run whose refusals are counted; `None` without telemetry.
     run: Option<String>,
     learned: Vec<LearnedSite>,
-    /// Hosts that refused requests of the run and of which nothing was learned.
+    /// Hosts that refused requests of the run and have no learned limits.
     refused: Vec<(String, u64)>,
     unreached: Vec<UnreachedLimit>,
 }
 
-/// What the command was asked about.
+/// The subject of the command.
 enum AdviceSubject {
     Run(RunChoice),
     Host(Host),
@@ -156,7 +157,7 @@ fn summary_of(directory: &Path) -> anyhow::Result<Value> {
     serde_json::from_str(&text).with_context(read)
 }
 
-/// Returns what a site has learned, if it has learned anything.
+/// Returns the learned limits of a site, if it has any.
 fn learned_of(config: &Config, key: &SiteKey, view: &SiteView) -> Option<LearnedSite> {
     let found = view.site.learned()?;
     let limits: Vec<ConfirmedLimit> = found.limits().copied().collect();
@@ -179,7 +180,7 @@ fn learned_of(config: &Config, key: &SiteKey, view: &SiteView) -> Option<Learned
     })
 }
 
-/// Joins what was learned with the requests of a run.
+/// Joins the learned limits with the requests of a run.
 fn advise(
     database: Option<&Database>,
     about: &AdviceSubject,
@@ -329,7 +330,7 @@ fn advice_json(advice: &AdviceView) -> Value {
     })
 }
 
-/// Returns a learned limit as JSON, as `limits doctor` and `limits advise` write it.
+/// Returns a [`ConfirmedLimit`] as JSON, for `limits doctor` and `limits advise`.
 pub(crate) fn limit_json(limit: &ConfirmedLimit) -> Value {
     let (shape, seconds) = match limit.shape {
         LimitShape::Window { seconds } => ("window", Some(seconds)),

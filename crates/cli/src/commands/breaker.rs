@@ -21,7 +21,7 @@ use crate::known::{self, Target};
 use crate::{output, session, state};
 use row::BreakerRow;
 
-/// Longest pause that an operator may set, in seconds: a year.
+/// The longest pause that an operator may set, in seconds: a year.
 const MAX_PAUSE_S: f64 = 366.0 * 86_400.0;
 
 /// Runs the command.
@@ -75,7 +75,7 @@ pub(crate) fn run(
     }
 }
 
-/// What an operator changes.
+/// The change that an operator requests.
 enum BreakerChange {
     Open(Duration, OpenReason),
     Close,
@@ -134,7 +134,7 @@ fn change(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reports that there is no breaker to close, and creates none.
+/// Reports that there is no breaker to close. No state is created.
 fn nothing_to_close(
     global: &GlobalArguments,
     config: &Config,
@@ -202,14 +202,14 @@ fn read(
     })
 }
 
-/// Whether the store has state of a breaker, or only the configuration names it.
+/// The origin of a row: recorded state, or only the configuration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RecordedState {
     Yes,
     No,
 }
 
-/// Returns the keys of configured breakers and of those that the store has.
+/// Returns the keys of configured breakers and of those in the store.
 async fn keys(
     store: &dyn StateStore,
     config: &Config,
@@ -239,7 +239,7 @@ async fn keys(
     Ok(keys)
 }
 
-/// Reads the rows of one key: its breaker, and those that roles have for themselves.
+/// Reads the rows of one key: its breaker, and the separate breakers of roles.
 async fn rows_of(
     store: &dyn StateStore,
     config: &Config,
@@ -275,7 +275,7 @@ async fn rows_of(
     Ok(rows)
 }
 
-/// Reads the breaker of a process's local connectivity to a host, if it is open.
+/// Reads the breaker of the local connectivity of a process to a host, if open.
 async fn unreachable(
     store: &dyn StateStore,
     config: &Config,
@@ -294,8 +294,8 @@ async fn unreachable(
     Ok(Some(row).filter(|row| row.state == BreakerState::Open))
 }
 
-/// Returns the configuration of a breaker: of its host, of the first host of its site, or of the
-/// resolver.
+/// Returns the [`BreakerConfig`] of a breaker: of its host, of the first host of its site, or of
+/// the resolver.
 fn config_of<'a>(config: &'a Config, key: &str) -> &'a BreakerConfig {
     if let Some(name) = key.strip_prefix("resolver:") {
         return config.breakers.of_resolver(name);

@@ -1,4 +1,4 @@
-//! `docstokg cache`: what is stored, how much of it, and whether it is intact.
+//! `docstokg cache`: the stored responses, their size, and their verification.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::exit::{self, CommandFailure};
 use crate::view::text::{plural, size};
 use crate::{output, session, state};
 
-/// How many entries are read at once.
+/// The number of entries that are read at a time.
 const ENTRIES_PER_PAGE: usize = 500;
 
 /// Runs the command.

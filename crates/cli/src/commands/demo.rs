@@ -23,9 +23,9 @@ use crate::session::{self, TaskThreads};
 
 /// A simulated web on loopback, in a runtime of its own.
 pub(crate) struct DemoWeb {
-    /// The web.
+    /// The simulated web.
     pub(crate) web: SimulatedWeb,
-    /// The address that its hosts are reached at.
+    /// The address of all its hosts.
     pub(crate) address: String,
     _listener: Listener,
     _runtime: tokio::runtime::Runtime,
@@ -88,13 +88,13 @@ pub(crate) fn run(
             "the demo is a download"
         )));
     };
-    // Works without a file are part of the demonstration, so the download itself exits with 1.
+    // The demonstration includes works without a file, so the download itself exits with 1.
     download::run(&parsed.global, job)?;
     let achieved = DemoResult::count(&library, served.web.ledger(), &out)?;
     show(global, &achieved, &out, &prepared)
 }
 
-/// The files that a run needs.
+/// The files of a demonstration.
 struct DemoFiles {
     input: PathBuf,
     config: PathBuf,
@@ -158,7 +158,8 @@ fn command_line(
     words
 }
 
-/// What the demonstration achieved, by the truth of the simulated web and its hosts' own ledger.
+/// The result of the demonstration, compared with the truth of the simulated web and the ledgers of
+/// its hosts.
 struct DemoResult {
     files: usize,
     obtainable: usize,

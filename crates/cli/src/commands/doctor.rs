@@ -1,5 +1,5 @@
-//! `docstokg limits doctor [HOST]`: how much of each budget is used, when the next request may go,
-//! and why.
+//! `docstokg limits doctor [HOST]`: the used part of each budget, the time of the next request, and
+//! the reason.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,7 +35,8 @@ pub(crate) fn run(
     let database = telemetry::database(global, &loaded.telemetry);
     let database = database.and_then(|path| open_to_read(&path).ok());
     let mut config = loaded.config;
-    // The next request is that of a bulk run: paced evenly, and held back by what was learned.
+    // The next request is treated as that of a bulk run: evenly paced, and subject to learned
+    // limits.
     config.limits.prepare_for_lists();
     let store = state::open_strict(global, &config)?;
     session::block_on(async {
@@ -85,10 +86,10 @@ pub(crate) fn run(
     })
 }
 
-/// How a host stands.
+/// The state of a host.
 struct HostReport {
     host: Host,
-    /// What its robots.txt last said to a recorded run.
+    /// The latest robots.txt that a recorded run read.
     robots: Option<LatestRobots>,
     roles: Vec<Diagnosis>,
 }
@@ -143,7 +144,7 @@ impl HostReport {
     }
 }
 
-/// Returns the hosts that the store has state of.
+/// Returns the hosts with state in the store.
 fn hosts(config: &Config, keys: &[docstokg_hub::stores::SiteKey]) -> Vec<Host> {
     let mut hosts = Vec::new();
     for key in keys {
@@ -218,7 +219,7 @@ fn text(host: &Host, diagnosis: &Diagnosis, config: &Config) -> String {
     lines.join("\n")
 }
 
-/// Describes what was learned.
+/// Describes the learned limits.
 fn learned_lines(learned: &LearnedReport) -> Vec<String> {
     let limits = learned.limits.iter();
     let mut lines: Vec<String> = limits.map(|limit| format!("  learned: {limit}")).collect();
@@ -277,8 +278,8 @@ fn recent_waits(budget: &BudgetReport) -> Option<String> {
     (!waits.is_empty()).then(|| format!("recent waits: {}", waits.join(", ")))
 }
 
-/// Counts those that wait. Each process has one position in the queue, whatever waits behind it
-/// there.
+/// Describes the number of waiting processes. Each process has one position in the queue, whatever
+/// the number of its requests.
 fn waiting(processes: usize) -> String {
     match processes {
         1 => "1 process waits (its own output counts the works)".to_owned(),
@@ -286,7 +287,7 @@ fn waiting(processes: usize) -> String {
     }
 }
 
-/// Describes how requests are spread over the windows of a role, those of its site included.
+/// Describes the pacing of a role, including the windows of its site.
 fn pacing_line(host: &Host, role: Role, config: &Config) -> String {
     let budgets = config.budgets(host, role, None);
     let windows = budgets.iter().flat_map(|(_, windows)| *windows);

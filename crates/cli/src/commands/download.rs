@@ -103,7 +103,7 @@ fn inputs(arguments: &DownloadArguments) -> Result<Vec<UserInput>, CommandFailur
              stdin; or --topic, --filter, --resume",
         ));
     }
-    // The manifest of another program may be what is continued.
+    // The manifest of another program may be the run to continue.
     let resumes_input = arguments.resume && !arguments.inputs.is_empty();
     if (arguments.resume || arguments.retry_failed || arguments.verify)
         && !resumes_input
@@ -200,7 +200,7 @@ pub(crate) fn execute(
     loaded: LoadedConfig,
     mut job: DownloadJob<'_>,
 ) -> Result<ExitCode, CommandFailure> {
-    // A run that is not full leaves nothing behind.
+    // A run that is not full leaves no files behind.
     let is_partial = job.options.mode != RunMode::Full;
     if is_partial {
         job.options.out = std::env::temp_dir().join(format!(
@@ -245,7 +245,7 @@ fn execute_in(
     let mut config = config.clone();
     bound_requests(&mut config, job.arguments.workers);
     if job.arguments.retry_failed && config.cache.access == CacheAccess::Normal {
-        // What was not found may be there by now.
+        // An earlier "not found" may be out of date.
         config.cache.access = CacheAccess::SkipErrors;
     }
     let hub = session.hub(config, [recording.observer(), view.observer()])?;
@@ -267,8 +267,8 @@ fn execute_in(
     ended
 }
 
-/// Lets no more requests be sent at once than there are workers: works that wait for their hosts
-/// hold none, and could all be let through together.
+/// Limits the concurrent requests to the number of workers. Works that wait for their hosts occupy
+/// no worker, and could otherwise all be admitted at the same time.
 fn bound_requests(config: &mut Config, workers: u32) {
     let configured = config.limits.max_inflight.value;
     let workers = NonZero::new(workers);
@@ -325,7 +325,7 @@ fn halted(error: DirectoryError) -> RunError {
     RunError::Halted(format!("{:#}", anyhow::Error::from(error)))
 }
 
-/// Checks files and takes failed works up again, where the arguments ask for it.
+/// Checks files and queues failed works again, if the arguments say so.
 async fn prepare(directory: &Directory, arguments: &DownloadArguments) -> Result<(), RunError> {
     if arguments.verify {
         let verified = verify(directory).await.map_err(halted)?;
@@ -373,7 +373,7 @@ fn open_inputs(
         ));
     }
     if let Some(query) = services::query(job.arguments) {
-        // Queries are asked of APIs only.
+        // Queries go to APIs only, so robots.txt does not apply.
         let web = WorkSender::new(context.clone(), RobotsPolicy::Ignore);
         inputs.push(Box::new(QueryPages::new(
             web,

@@ -1,5 +1,5 @@
-//! `docstokg explain ID`: which sources would be tried for a work, in which order, and why. Sends
-//! no request.
+//! `docstokg explain ID`: the sources that would be tried for a work, with their order and reasons.
+//! Sends no request.
 
 use std::process::ExitCode;
 use std::sync::Arc;

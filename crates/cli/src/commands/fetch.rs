@@ -50,7 +50,7 @@ pub(crate) fn run(
     session.runtime.block_on(async {
         let fetched = fetch(&hub, request, arguments.output.as_deref());
         let ended = tokio::select! {
-            // One that came meanwhile is seen before anything is sent.
+            // An interrupt that arrived earlier takes effect before any request is sent.
             biased;
             _ = session.interrupts.next() => {
                 let message = "interrupted; no partial file was left";
@@ -62,14 +62,14 @@ pub(crate) fn run(
             }),
         };
         // The last changes must reach the store before the process ends. If they do not, its leases
-        // expire by themselves.
+        // expire.
         let _ = hub.close().await;
         recording.close();
         ended
     })
 }
 
-/// Fetches into memory, or into a file where one is named.
+/// Fetches into memory, or into a file if the arguments name a file.
 async fn fetch(
     hub: &Hub,
     request: Request,
@@ -130,7 +130,7 @@ fn request(arguments: &FetchArguments) -> Result<Request, CommandFailure> {
         request = request.resolver(resolver);
     }
     for header in &arguments.header {
-        // The value may be a credential: the message does not repeat it.
+        // The value may be a credential, so the message does not repeat it.
         let (name, value) = header
             .split_once(':')
             .ok_or_else(|| usage("--header: expected 'NAME: VALUE'".to_owned()))?;
@@ -191,8 +191,8 @@ fn answered(
     ExitCode::from(exit::EXIT_REFUSED)
 }
 
-/// The next attempt of a request that ended because its wait is too long: a refusal for now. The
-/// origin, or the breaker, stated its time.
+/// The next attempt of a request that ended because of a long wait. The origin or the breaker
+/// declared the time.
 struct NextAttempt {
     wait: Duration,
     is_probe: bool,

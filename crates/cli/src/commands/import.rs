@@ -1,7 +1,8 @@
-//! `docstokg config import`: the configuration files of `DocsToKG`, the Python program, in our form.
+//! `docstokg config import`: the configuration files of `DocsToKG`, the Python program, in our
+//! form.
 //!
-//! Every value is put where the same thing stands here, and the sections read it as they read any
-//! other file. What has no counterpart is listed with its line; nothing is dropped in silence.
+//! Every value is moved to its path in this program, and the sections read it like any other file.
+//! Keys without a counterpart are listed with their lines; no key is dropped silently.
 
 mod breakers;
 mod cache;
@@ -25,9 +26,9 @@ use crate::configuration::Settings;
 use crate::exit::CommandFailure;
 use crate::output;
 
-/// Name of the file that `--out` writes the configuration to.
+/// The name of the configuration file that `--out` writes.
 const CONFIG_FILE: &str = "docstokg.yaml";
-/// Name of the file that `--out` writes the list of ontologies to.
+/// The name of the list of ontologies that `--out` writes.
 const ONTOLOGIES_FILE: &str = "sources.yaml";
 
 /// Runs the command.
@@ -70,7 +71,7 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a file that is not there yet.
+/// Writes a new file. An existing file is an error.
 fn write(directory: &Path, name: &str, value: &Json) -> Result<(), CommandFailure> {
     let path = directory.join(name);
     if path.exists() {
@@ -85,18 +86,18 @@ fn write(directory: &Path, name: &str, value: &Json) -> Result<(), CommandFailur
     Ok(())
 }
 
-/// What the files of the other program come to.
+/// The result of importing the files of the other program.
 #[derive(Default)]
 struct ImportResult {
     settings: Settings,
-    /// Ontologies for a list of `ontofetch`.
+    /// The ontologies for a list of `ontofetch`.
     ontologies: Vec<Json>,
-    /// What has no counterpart.
+    /// The keys without a counterpart.
     left_out: Vec<ConfigProblem>,
 }
 
 impl ImportResult {
-    /// Takes one file in.
+    /// Imports one file.
     fn take(&mut self, node: ConfigNode, problems: &mut Vec<ConfigProblem>) {
         let source = node.source.clone();
         let entries = entries(node);
@@ -113,7 +114,7 @@ impl ImportResult {
         }
     }
 
-    /// Puts a value where it stands here. What the section does not know is left out.
+    /// Sets a value at its path in this program. Keys that the section does not know are left out.
     fn put(&mut self, path: &[&str], node: ConfigNode) {
         let mut found = Vec::new();
         let read: Settings = document::read(ConfigNode::nested(path, node), &mut found);
@@ -131,12 +132,12 @@ impl ImportResult {
         }
     }
 
-    /// Lists a key that has no counterpart, and why.
+    /// Lists a key without a counterpart, with the reason.
     fn leave_out(&mut self, source: &ValueSource, key: &str, why: &str) {
         self.left_out.push(ConfigProblem::new(source, key, why));
     }
 
-    /// Lists an entry and all below it.
+    /// Lists an entry and all entries below it.
     fn leave_out_all(&mut self, path: &str, entry: MappingEntry, why: &str) {
         let path = join(path, &entry.key);
         match entry.node.value {
@@ -180,7 +181,7 @@ impl ImportResult {
 /// The reason for a key that this program does not have.
 const NO_COUNTERPART: &str = "no counterpart";
 
-/// A file of the other program.
+/// The kind of a file of the other program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ImportKind {
     Limits,
@@ -218,7 +219,7 @@ impl ImportKind {
     }
 }
 
-/// Keys below `defaults`, or below a host, that only one kind of file has.
+/// Keys below `defaults`, or below a host, that occur in one kind of file only.
 const CACHE_KEYS: [&str; 3] = ["ttl_s", "swrv_s", "role"];
 const LIMITS_KEYS: [&str; 3] = ["metadata", "landing", "artifact"];
 const BREAKERS_KEYS: [&str; 6] = [
@@ -243,7 +244,7 @@ fn inner(node: &ConfigNode) -> &[MappingEntry] {
     }
 }
 
-/// Returns the entries of a mapping; none of anything else.
+/// Returns the entries of a mapping; an empty list for any other value.
 fn entries(node: ConfigNode) -> Vec<MappingEntry> {
     match node.value {
         ConfigValue::Map(entries) => entries,

@@ -18,7 +18,7 @@ use crate::arguments::{GlobalArguments, LimitsArguments, LimitsCommand};
 use crate::exit::CommandFailure;
 use crate::{known, output, session, state};
 
-/// The longest window that is a pace and not a quota.
+/// The longest window that counts as a pace and not as a quota.
 const MAX_PACE_WINDOW: Duration = Duration::from_secs(60);
 
 /// Runs the command.
@@ -46,7 +46,7 @@ pub(crate) fn run(
     }
 }
 
-/// Forgets what was learned of a host's limits.
+/// Removes the learned limits of a host.
 fn forget(
     global: &GlobalArguments,
     config: &Config,
@@ -56,7 +56,7 @@ fn forget(
     let key = config.site_key(host);
     let forgotten = session::block_on(async {
         let failed = |error: StoreError| CommandFailure::Failed(error.into());
-        // A host without state gets none.
+        // Do not create state for a host that has none.
         if !store.list().await.map_err(failed)?.contains(&key) {
             return Ok(false);
         }
@@ -93,7 +93,7 @@ pub(crate) fn announce(config: &Config, host: Option<&Host>) {
     output::tell(&text(&show::limit_rows(config, host), config));
 }
 
-/// Formats the rates of services, which hold in addition to those of the host asked.
+/// Formats the rates of services, which apply in addition to those of the queried host.
 pub(crate) fn services(config: &Config) -> String {
     let by_name: BTreeMap<_, _> = config.limits.services.iter().collect();
     let rows = by_name.into_iter().map(|(name, limits)| {
@@ -138,7 +138,8 @@ pub(crate) fn record(config: &Config) -> serde_json::Value {
         .collect()
 }
 
-/// Formats the limits in one line: those of hosts without an entry, and how many have one.
+/// Formats the limits in one line: those of hosts without an entry, and the number of hosts with an
+/// entry.
 pub(crate) fn one_line(config: &Config) -> String {
     let of_sites = config.sites.iter().flat_map(|site| &site.hosts);
     let known = config.limits.hosts.keys().chain(of_sites);
@@ -147,7 +148,7 @@ pub(crate) fn one_line(config: &Config) -> String {
     format!("other hosts: {others} (docstokg limits show lists the {known} known ones)")
 }
 
-/// Returns the default windows of the role that may send least.
+/// Returns the default windows of the role with the lowest limits.
 fn strictest(config: &Config) -> &[Window] {
     let per_second = |window: &Window| f64::from(window.limit.get()) / window.per.as_secs_f64();
     let rate = |windows: &[Window]| {
@@ -183,8 +184,8 @@ fn cells(row: &LimitRow, config: &Config) -> Vec<String> {
     ]
 }
 
-/// Formats the rates of a row and the common rates of its site: no host of a limited site is
-/// unlimited.
+/// Formats the rates of a row and the common rates of its site, so that no host of a limited site
+/// appears unlimited.
 fn rates(row: &LimitRow, config: &Config) -> String {
     let host = Host::parse(&row.host).ok();
     let site = host.and_then(|host| config.sites.iter().find(|site| site.hosts.contains(&host)));
@@ -213,7 +214,7 @@ fn rates(row: &LimitRow, config: &Config) -> String {
     own + &kinds.collect::<String>()
 }
 
-/// Returns how requests are spread over the windows of a host and role.
+/// Returns the [`Pacing`] of a host and role in words.
 pub(super) fn pacing(limits: &RoleLimits, config: &Config) -> &'static str {
     match (&limits.pacing, config.limits.pacing) {
         (Some(set), _) => set.value.as_str(),
@@ -222,7 +223,7 @@ pub(super) fn pacing(limits: &RoleLimits, config: &Config) -> &'static str {
     }
 }
 
-/// Returns which limits are learned for the host of a row, where that does not depend on the run.
+/// Returns the learning of limits for the host of a row, if it does not depend on the run.
 fn learn_of(row: &LimitRow, config: &Config) -> Option<LearnSetting> {
     let host = Host::parse(&row.host).ok();
     config.limits.learn_in_every_run(host.as_ref())
@@ -238,7 +239,7 @@ fn learn(row: &LimitRow, config: &Config) -> String {
     }
 }
 
-/// Returns the windows in force: a search upwards takes the place of default windows.
+/// Returns the windows in force: the search for a higher limit replaces default windows.
 fn windows(row: &LimitRow, config: &Config) -> Vec<Window> {
     let rates = &row.limits.rates;
     match learn_of(row, config) {
@@ -247,13 +248,14 @@ fn windows(row: &LimitRow, config: &Config) -> Vec<Window> {
     }
 }
 
-/// Returns whether the rates of a row adapt to throttling.
+/// Tells whether the rates of a row adapt to throttling.
 fn adapts(row: &LimitRow, config: &Config) -> bool {
     let host = Host::parse(&row.host).ok();
     config.limits.adaptive_of(host.as_ref()).is_some()
 }
 
-/// Formats the sources of a row: one if all values share it, otherwise each with its keys.
+/// Formats the sources of a row: one source if all values share it, or else each source with its
+/// keys.
 fn sources(row: &LimitRow) -> String {
     let by_key = row.sources().map(|(key, source)| {
         let is_over = row.over_defaults.contains(&key);
@@ -279,7 +281,7 @@ fn sources(row: &LimitRow) -> String {
 /// The mark of shipped values that `limits.defaults` does not replace.
 const OVER_DEFAULTS: &str = " [1]";
 
-/// Explains the mark.
+/// The explanation of [`OVER_DEFAULTS`].
 const OVER_DEFAULTS_NOTE: &str = "[1] published by the operator of this host, and not replaced \
     by limits.defaults; to change it, set limits.hosts.HOST.ROLE";
 

@@ -28,18 +28,18 @@ use crate::session::{self, Session, TaskThreads};
 use crate::telemetry::{MetricsReader, RunRecording};
 use crate::{output, state};
 
-/// How long current requests have after the first signal.
+/// The time that active requests have after the first signal.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 /// The longest `--max-wait`.
 const MAX_WAIT: f64 = 86_400.0;
-/// What RFC 9111 section 4.2.2 suggests, within a day.
+/// The heuristic lifetime that RFC 9111 section 4.2.2 suggests, limited to a day.
 const SHARED_CACHE_HEURISTIC: Heuristic = Heuristic {
     percent: 10,
     at_most: Duration::from_secs(86_400),
 };
 /// The environment variable with the token.
 const TOKEN_VARIABLE: &str = "DOCSTOKG_GATEWAY_TOKEN";
-/// The longest token file.
+/// Maximum size of the token file, in bytes.
 const MAX_TOKEN: usize = 4096;
 
 /// Runs the command.
@@ -72,7 +72,7 @@ pub(crate) fn run(
     session.runtime.block_on(serving)
 }
 
-/// What a hub is made of, again when the configuration is read again.
+/// The parts from which a hub is built, again after each reload of the configuration.
 struct HubRecipe {
     global: GlobalArguments,
     arguments: ServeArguments,
@@ -87,9 +87,8 @@ impl HubRecipe {
         session::build_hub(&self.global, loaded.config, store, wire, observer)
     }
 
-    /// Reads the configuration again, on a thread of its own: a file that cannot be read at once
-    /// holds nothing up, not even the end of the process. The hub comes with the number of its
-    /// signal.
+    /// Reads the configuration again, on a separate thread. So a file that blocks delays neither
+    /// the gateway nor the end of the process. The new hub is sent with the number of its signal.
     fn read_again(self: &Arc<Self>, signal: u64, read: &mpsc::UnboundedSender<ReadAgain>) {
         let (parts, sender) = (Arc::clone(self), read.clone());
         let work = move || {
@@ -106,7 +105,7 @@ impl HubRecipe {
         }
     }
 
-    /// Uses a configuration that was read again. One with problems changes nothing.
+    /// Replaces the hub by a reloaded one. A configuration with problems changes nothing.
     fn use_read(&self, gateway: &Gateway, built: Result<Hub, CommandFailure>) {
         match built {
             Ok(hub) => {
@@ -123,10 +122,10 @@ impl HubRecipe {
     }
 }
 
-/// The number of a signal, and what was read after it.
+/// The number of a signal, and the hub that was built after it.
 type ReadAgain = (u64, Result<Hub, CommandFailure>);
 
-/// Reads the configuration as a gateway uses it.
+/// Reads the configuration with the settings of a gateway.
 fn load(
     global: &GlobalArguments,
     arguments: &ServeArguments,
@@ -135,7 +134,7 @@ fn load(
     let config = &mut loaded.config;
     adapt_config(config);
     if global.deadline.is_none() {
-        // A large body takes as long as it takes; idle and slow ones are cut off all the same.
+        // A large body may take any time. Idle and slow transfers are ended anyway.
         config.transport.deadline = None;
     }
     if let Some(directory) = &arguments.store {
@@ -239,7 +238,7 @@ fn token(arguments: &ServeArguments) -> Result<Option<String>, CommandFailure> {
     Ok(Some(text.to_owned()))
 }
 
-/// Reads a file of a token, no further than a token goes. Warns where other users can read it.
+/// Reads a token file up to [`MAX_TOKEN`]. Prints a warning if other users can read the file.
 fn read_token(path: &Path) -> io::Result<String> {
     let file = File::open(path)?;
     if file.metadata()?.permissions().mode() & 0o077 != 0 {
@@ -276,7 +275,7 @@ async fn serve(
         () = signals(parts, &gateway, &stop, interrupts) => {}
     }
     // The last changes must reach the store before the process ends. If they do not, its leases
-    // expire by themselves.
+    // expire.
     let _ = gateway.hub().close().await;
     recording.close();
     Ok(ExitCode::SUCCESS)
@@ -285,7 +284,7 @@ async fn serve(
 fn announce(parts: &HubRecipe, address: SocketAddr, is_open: bool) {
     let (global, arguments) = (&parts.global, &parts.arguments);
     if global.json {
-        // One line: a program that started the gateway reads it while that runs.
+        // One line: a program that started the gateway reads it while the gateway runs.
         let said = json!({ "ok": true, "listening": address.to_string() });
         output::line(&said.to_string());
     }
@@ -305,8 +304,8 @@ fn announce(parts: &HubRecipe, address: SocketAddr, is_open: bool) {
     }
 }
 
-/// Handles signals: SIGHUP reads the configuration again, the first interrupt asks to stop. Returns
-/// at the second.
+/// Handles signals: SIGHUP reloads the configuration, and the first interrupt begins the shutdown.
+/// Returns at the second interrupt.
 async fn signals(
     parts: &Arc<HubRecipe>,
     gateway: &Gateway,
@@ -325,7 +324,7 @@ async fn signals(
                 }
             }
             Some((signal, built)) = read.recv() => {
-                // What was read after an earlier signal is older than what is in use.
+                // A configuration of an earlier signal is older than the one in use.
                 if signal > in_use {
                     in_use = if built.is_ok() { signal } else { in_use };
                     parts.use_read(gateway, built);

@@ -85,7 +85,7 @@ pub(crate) fn run(
     })
 }
 
-/// Everything that one summary shows.
+/// The data of a summary.
 struct SummaryView {
     found: RunSummary,
     checks: Vec<TargetCheck>,
@@ -166,7 +166,7 @@ fn works_of(directory: &Path) -> Result<Value, CommandFailure> {
     })
 }
 
-/// Formats how many works of a directory were downloaded, and why others were not.
+/// Formats the number of downloaded works in a directory, and the reasons of the missing ones.
 fn works_text(works: &Value) -> String {
     let number = |key: &str| works[key].as_u64().unwrap_or(0);
     let (saved, failed, left) = (number("saved"), number("failed"), number("left"));
@@ -188,7 +188,7 @@ fn works_text(works: &Value) -> String {
     text
 }
 
-/// Writes a page, which appears under its name when it is complete.
+/// Writes a page, which appears at its path only when complete.
 pub(crate) fn write_page(file: &Path, page: &str) -> Result<(), CommandFailure> {
     write_whole(file, page).map_err(|error| {
         CommandFailure::Failed(anyhow::anyhow!(

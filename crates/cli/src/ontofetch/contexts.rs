@@ -1,5 +1,5 @@
-//! Remote JSON-LD contexts for commands that read files: most files have none, so that a hub is
-//! made when the first one is asked for.
+//! Remote JSON-LD contexts for commands that read files. Most files need none, so a hub is built
+//! only for the first context.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,20 +11,20 @@ use crate::configuration::LoadedConfig;
 use crate::exit::CommandFailure;
 use crate::session::{self, TaskThreads};
 
-/// Loads contexts through a hub that is made when it is needed.
+/// Loads contexts through a hub, which is built on first use.
 pub(super) struct LazyContexts {
     make: Box<dyn Fn() -> Result<HubRuntime, CommandFailure> + Send + Sync>,
     network: OnceLock<Result<HubRuntime, String>>,
 }
 
-/// A hub and the runtime that its requests run on.
+/// A hub, and the runtime that its requests run on.
 struct HubRuntime {
     contexts: HubContexts,
     _runtime: tokio::runtime::Runtime,
 }
 
 impl LazyContexts {
-    /// Keeps what a hub is made of.
+    /// Stores the parts from which a hub can be built.
     pub(super) fn new(global: &GlobalArguments, loaded: &LoadedConfig) -> Self {
         let mut config = loaded.config.clone();
         loaded.ontology.apply_to(&mut config);

@@ -18,8 +18,8 @@ use crate::commands::demo::DemoWeb;
 use crate::exit::{self, CommandFailure};
 use crate::output;
 
-/// What the demonstration achieved, by the truth of the simulated registries and the ledger of
-/// their hosts.
+/// The result of the demonstration, compared with the truth of the simulated registries and the
+/// ledgers of their hosts.
 struct PullDemoResult {
     stored: usize,
     obtainable: usize,
@@ -60,7 +60,7 @@ pub(super) fn run(
             "the demo is a pull"
         )));
     };
-    // Ontologies that cannot be had are part of the demonstration, so the pull itself exits with 1.
+    // The demonstration includes ontologies without a file, so the pull itself exits with 1.
     let done = pull::execute(&parsed.global, job)?;
     if !global.json {
         pull::show(&parsed.global, &done);
@@ -105,7 +105,8 @@ fn prepare(world: &OntologyWorld, out: &Path) -> anyhow::Result<PullDemoFiles> {
     Ok(files)
 }
 
-/// Writes the configuration: the simulated hosts speak plain http, and allow more than real ones.
+/// Returns the configuration: the simulated hosts use plain http, and have higher limits than real
+/// hosts.
 fn configuration(world: &OntologyWorld) -> String {
     let limits: Vec<String> = LIMITS
         .iter()
@@ -164,7 +165,7 @@ fn command_line(
     words
 }
 
-/// Compares the library with the truth.
+/// Compares the library with the truth of the simulated registries.
 fn judge(
     library: &Library,
     truth: &[OntologyTruth],

@@ -1,4 +1,4 @@
-//! `ontofetch diff A B`: what changed between two versions, term by term.
+//! `ontofetch diff A B`: the changes between two versions, term by term.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -21,7 +21,7 @@ use crate::arguments::GlobalArguments;
 use crate::exit::CommandFailure;
 use crate::output;
 
-/// How many terms of each kind are listed.
+/// Maximum number of terms of each kind that are listed.
 const MAX_LISTED_TERMS: usize = 20;
 
 /// Runs the command.

@@ -1,4 +1,4 @@
-//! `ontofetch doctor`: whether a pull can work here.
+//! `ontofetch doctor`: the checks that a pull can work on this machine.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,27 +18,27 @@ use crate::configuration::LoadedConfig;
 use crate::exit::{self, CommandFailure};
 use crate::{output, session, state};
 
-/// How long an endpoint may take to answer.
+/// Maximum time until an endpoint responds.
 const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(10);
-/// What portals answer to those alone who have a key.
+/// The path that portals serve only to clients with a key.
 const KEYED_PATH: &str = "/ontologies/GO";
-/// The least space that a pull should find.
+/// Minimum disk space for a pull, in bytes.
 const MIN_FREE_BYTES: u64 = 1 << 30;
-/// A clock that is further off than this makes dates of servers useless.
+/// The difference of clocks from which dates of servers are useless.
 const MAX_CLOCK_OFFSET: Duration = Duration::from_secs(120);
 
-/// What one check found.
+/// The result of one check.
 struct DoctorCheck {
     name: String,
     level: CheckLevel,
     detail: String,
 }
 
-/// How bad it is.
+/// The severity of a result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CheckLevel {
     Good,
-    /// A pull works, with less.
+    /// A pull works with restrictions.
     Warning,
     /// A pull does not work.
     Bad,
@@ -134,7 +134,7 @@ fn disk(config: &OntologyConfig) -> DoctorCheck {
     }
 }
 
-/// Says which of the preferred sources lack a key.
+/// Lists the preferred sources without a key.
 fn credentials(config: &OntologyConfig) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     for name in &config.prefer_source {
@@ -202,7 +202,8 @@ fn store(global: &GlobalArguments, loaded: &LoadedConfig) -> DoctorCheck {
     }
 }
 
-/// Asks each endpoint of the preferred sources once, and compares clocks by the way.
+/// Sends one request to each endpoint of the preferred sources, and compares clocks with their
+/// responses.
 fn endpoints(
     global: &GlobalArguments,
     loaded: &LoadedConfig,
@@ -223,7 +224,7 @@ fn endpoints(
         }
     }
     let mut config = loaded.config.clone();
-    // A stored answer says nothing about an endpoint and its clock.
+    // A stored response says nothing about the present endpoint and its clock.
     config.cache.enabled = false;
     let hub = session::connect(global, config)?;
     session::block_on(async {
@@ -240,7 +241,7 @@ fn endpoints(
     })
 }
 
-/// Asks one endpoint; also returns the time that its server has.
+/// Sends a request to one endpoint. Also returns the time of its server.
 async fn endpoint(
     hub: &Hub,
     config: &OntologyConfig,
@@ -257,7 +258,7 @@ async fn endpoint(
         Ok(url) => url,
         Err(error) => return bad(error.to_string()),
     };
-    // Whether a key is accepted is said where it is needed.
+    // With a key, request a path that requires the key, so that the check covers the key.
     let key = config.sources.authorization(name);
     let mut asked = url;
     if key.is_some() {

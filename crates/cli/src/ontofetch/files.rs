@@ -1,4 +1,4 @@
-//! A file that a command is about: a path, or an ontology of the library.
+//! The file that a command works on: a path, or an ontology of the library.
 
 use std::path::{Path, PathBuf};
 
@@ -12,29 +12,29 @@ use super::selection;
 use super::show::failed;
 use crate::exit::CommandFailure;
 
-/// A file, and what it is.
+/// A file with its content.
 pub(super) struct InspectedFile {
-    /// What the user calls it.
+    /// The name that the user wrote.
     pub(super) name: String,
     pub(super) path: PathBuf,
-    /// Where it came from, for relative addresses in it.
+    /// The base for relative addresses in the file.
     pub(super) base: String,
     pub(super) content: FileContent,
-    /// The version that it belongs to, where it is in the library.
+    /// The version of the file, if the file is in the library.
     pub(super) stored: Option<StoredVersion>,
-    /// What was unpacked goes away with it.
+    /// The directory of unpacked files, removed on drop.
     _unpacked: Option<TempDir>,
 }
 
-/// What a file holds.
+/// The content of a file.
 pub(super) enum FileContent {
     Ontology(OntologyFormat, Option<Packing>),
-    /// A taxonomy package, and what its records say.
+    /// A taxonomy package, and the content of its records.
     Package(Box<ExaminedFile>),
 }
 
-/// Finds a file: a path that is there, `ID`, or `ID@VERSION`. Archives are unpacked to where they
-/// are removed again.
+/// Finds a file by an existing path, `ID`, or `ID@VERSION`. Archives are unpacked into a temporary
+/// directory.
 pub(super) fn find(
     text: &str,
     library: &Library,

@@ -10,7 +10,7 @@ use crate::arguments::GlobalArguments;
 use crate::exit::CommandFailure;
 use crate::output;
 
-/// The example. It is read by the tests.
+/// The example, which the tests read.
 pub(super) const EXAMPLE_SOURCES: &str = include_str!("sources.example.yaml");
 
 /// Runs the command.

@@ -1,4 +1,4 @@
-//! `ontofetch plan` and `plan-diff`: what would be downloaded, and what is new about it.
+//! `ontofetch plan` and `plan-diff`: a plan of a pull, and its changes since an earlier plan.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -120,7 +120,7 @@ fn write(done: &PullResult, path: &Path) -> Result<(), CommandFailure> {
         .map_err(|error| CommandFailure::Failed(error.into()))
 }
 
-/// Describes one line of a plan.
+/// Formats one line of a plan.
 pub(super) fn line(result: &PullOutcome) -> String {
     if result.status == PullEnding::Failed {
         let reason = result.reason.map_or("unknown", |reason| reason.as_str());

@@ -1,4 +1,4 @@
-//! `ontofetch prune`: old versions are removed.
+//! `ontofetch prune`: the removal of old versions.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use crate::exit::CommandFailure;
 use crate::view::size;
 use crate::{output, session};
 
-/// Takes the right to change the library, as a pull does.
+/// Locks the library for changes, like a pull.
 fn take_library(library: &Library) -> Result<Workplace, CommandFailure> {
     session::block_on(async {
         let opened = Workplace::open(library, CommitMode::Inline).await;
@@ -45,7 +45,7 @@ pub(super) fn run(
     } else {
         PruneMode::Remove
     };
-    // A pull that publishes at the same time would find its version gone.
+    // A concurrent pull could otherwise lose the version that it publishes.
     let workplace = match mode {
         PruneMode::Remove => Some(take_library(&library)?),
         PruneMode::ListOnly => None,

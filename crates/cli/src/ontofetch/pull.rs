@@ -30,7 +30,7 @@ pub(super) fn run(
     Ok(code(&done))
 }
 
-/// Pulls, and writes the lock file that is asked for.
+/// Runs a pull, and writes the requested lock file.
 pub(super) fn execute(
     global: &GlobalArguments,
     arguments: &PullArguments,
@@ -112,7 +112,7 @@ fn asked(
     Ok(named)
 }
 
-/// Returns the exit code: 3 where the rest only waits, 1 where something failed.
+/// Returns the exit code: 3 if the unfinished ontologies only wait, 1 if something failed.
 pub(super) fn code(done: &PullResult) -> ExitCode {
     let has_failed = done.results.iter().any(|result| !result.status.is_good());
     match &done.ended {
@@ -122,7 +122,7 @@ pub(super) fn code(done: &PullResult) -> ExitCode {
     }
 }
 
-/// Shows what each ontology came to.
+/// Prints the result of each ontology.
 pub(super) fn show(global: &GlobalArguments, done: &PullResult) {
     if global.json {
         let mut shown = json!({
@@ -147,7 +147,7 @@ pub(super) fn show(global: &GlobalArguments, done: &PullResult) {
     tell_continuation(done);
 }
 
-/// Adds what waits for a host, and the command that continues.
+/// Adds the deferred ontologies with their hosts, and the command that continues the pull.
 pub(super) fn add_deferred(shown: &mut Value, done: &PullResult) {
     shown["deferred"] = json!(done.deferred);
     if done.ended != RunEnd::Complete {
@@ -155,7 +155,7 @@ pub(super) fn add_deferred(shown: &mut Value, done: &PullResult) {
     }
 }
 
-/// Shows what waits for a host.
+/// Prints the deferred ontologies with their hosts.
 pub(super) fn show_deferred(done: &PullResult) {
     let now = SystemClock.wall();
     for waiting in &done.deferred {
@@ -170,7 +170,7 @@ pub(super) fn show_deferred(done: &PullResult) {
     }
 }
 
-/// Prints the command that continues what has not come to its end.
+/// Prints the command that continues an unfinished pull.
 pub(super) fn tell_continuation(done: &PullResult) {
     if done.ended != RunEnd::Complete {
         let command = command_line::same();
@@ -193,7 +193,7 @@ fn ended(ended: &RunEnd) -> Value {
     }
 }
 
-/// Describes what one ontology came to.
+/// Formats the result of one ontology.
 fn line(result: &PullOutcome) -> String {
     match result.status {
         PullEnding::Failed => format!(

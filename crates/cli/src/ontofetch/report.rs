@@ -1,4 +1,4 @@
-//! The page at the end of a pull: what each ontology came to, and the figures of the run.
+//! The page at the end of a pull: the result of each ontology, and the figures of the run.
 
 use std::path::{Path, PathBuf};
 
@@ -16,8 +16,8 @@ use crate::view::size;
 /// The name of the page in the library.
 const REPORT_FILE_NAME: &str = "report.html";
 
-/// Writes the page of a pull into the library, and returns where it is. Without recorded figures it
-/// has the ontologies alone.
+/// Writes the page of a pull into the library, and returns its path. Without recorded figures the
+/// page contains only the ontologies.
 pub(super) fn write(
     library: &Path,
     results: &[PullOutcome],

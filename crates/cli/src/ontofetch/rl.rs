@@ -1,4 +1,5 @@
-//! `ontofetch rl doctor`: each service's budget, how full it is, and when the next request may go.
+//! `ontofetch rl doctor`: the budget of each service, its used part, and the time of the next
+//! request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,9 +19,9 @@ use crate::configuration::LoadedConfig;
 use crate::exit::CommandFailure;
 use crate::{output, session, state, telemetry};
 
-/// How many of the latest waits are shown.
+/// Maximum number of recent waits that are shown.
 const SHOWN_WAITS: usize = 5;
-/// How many of the latest waits are read to find those of the keys that are asked for.
+/// Maximum number of recent waits that are read to find those of the selected keys.
 const READ_WAITS: usize = 10_000;
 
 /// Runs the command.
@@ -41,7 +42,7 @@ pub(super) fn run(
         .map(|key| (key.key.to_string(), Some(key)))
         .filter(|(key, _)| is_wanted(key))
         .collect();
-    // Programs may keep the state of their keys to themselves, and report events all the same.
+    // Programs may keep the state of their keys private, and nevertheless report events.
     let known: BTreeSet<String> = rows.iter().map(|(key, _)| key.clone()).collect();
     let reported = acquired.keys().chain(recorded.tallies.keys());
     let reported: BTreeSet<&String> = reported
@@ -92,7 +93,7 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns how each key of the store stands.
+/// Returns the state of each key in the store.
 fn keys(
     global: &GlobalArguments,
     loaded: &LoadedConfig,
@@ -114,11 +115,12 @@ fn keys(
         .build()
         .map_err(failed)?;
     session::block_on(async {
-        // Every service that the store has a budget of, on every host.
+        // Each service with a budget in the store, on every host.
         for site in store.list().await.map_err(failed)? {
             for budget in store.site(&site).view().await.map_err(failed)?.budgets {
                 if let Some(service) = budget.strip_prefix("service ") {
-                    // The hosts of a joined site have one budget: the first of them stands for it.
+                    // The hosts of a joined site share one budget, so only the first host is
+                    // listed.
                     let joined = loaded.config.joined_site(&site);
                     let host = joined.and_then(|site| site.hosts.first());
                     let _ = facade.know(service, host.map_or(&*site, |host| host.as_str()));
@@ -130,10 +132,10 @@ fn keys(
     })
 }
 
-/// A key, and how it stands in the store; `None` if only events name it.
+/// A key with its state in the store; `None` if only events name the key.
 type KeyRow = (String, Option<KeyDiagnosis>);
 
-/// What recorded runs tell of the keys that are asked for.
+/// The records of earlier runs about the selected keys.
 #[derive(Default)]
 struct RecordedKeys {
     tallies: BTreeMap<String, KeyTally>,
@@ -141,7 +143,7 @@ struct RecordedKeys {
 }
 
 impl RecordedKeys {
-    /// Reads the recorded runs; nothing where nothing is recorded.
+    /// Reads the recorded runs; empty without records.
     fn read(
         global: &GlobalArguments,
         loaded: &LoadedConfig,
@@ -188,13 +190,13 @@ fn text(key: &KeyDiagnosis) -> String {
     )
 }
 
-/// What the events of programs say about one key.
+/// The counts of one key from the events of programs.
 #[derive(Clone, Debug, Default)]
 struct AcquireCounts {
     permitted: u64,
     refused: u64,
     failed: u64,
-    /// The latest waits that were not zero, in milliseconds.
+    /// The latest waits other than zero, in milliseconds.
     blocked_ms: Vec<f64>,
 }
 
@@ -217,8 +219,7 @@ impl AcquireCounts {
     }
 }
 
-/// Reads the `ratelimit.acquire` events of a file, by key. Lines that are something else are passed
-/// over.
+/// Reads the `ratelimit.acquire` events of a file, by key. Other lines are skipped.
 fn acquired(file: &Path) -> Result<BTreeMap<String, AcquireCounts>, CommandFailure> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         CommandFailure::Usage(format!("{} cannot be read: {error}", file.display()))

@@ -1,4 +1,4 @@
-//! One run of the bulk engine over ontologies, for `pull` and `plan`.
+//! A run of the bulk engine over ontologies, for `pull` and `plan`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::session::{Session, TaskThreads};
 use crate::telemetry::{self, MetricsReader};
 use crate::view::ProgressView;
 
-/// What a run is about.
+/// The ontologies and options of a run.
 pub(super) struct PullJob {
     pub(super) command: &'static str,
     pub(super) asked: Vec<RequestedOntology>,
@@ -38,14 +38,14 @@ pub(super) struct PullJob {
     pub(super) options: PullOptions,
 }
 
-/// What a run came to.
+/// The result of a run.
 pub(super) struct PullResult {
     pub(super) ended: RunEnd,
     pub(super) results: Vec<PullOutcome>,
-    /// What waits for a host.
+    /// The ontologies that wait for a host.
     pub(super) deferred: Vec<DeferredOntology>,
     pub(super) run_id: String,
-    /// The page of a pull.
+    /// The path of the page of a pull.
     pub(super) report: Option<PathBuf>,
 }
 
@@ -65,7 +65,8 @@ pub(super) fn execute(
     let recording = session.record(job.command, MetricsReader::None)?;
     let mut config = session.loaded.config.clone();
     let view = ProgressView::new(global, &config);
-    // Ontologies are validated by what the store of versions knows.
+    // Requests for ontologies are validated with the facts of stored versions, so the cache is not
+    // used.
     config.cache.enabled = false;
     let hub = session.hub(config, [recording.observer(), view.observer()])?;
     let library = job.library.root().to_owned();
@@ -107,14 +108,14 @@ pub(super) fn execute(
     }
 }
 
-/// What all rounds of a run came to.
+/// The result of all rounds of a run.
 struct RoundsResult {
     ended: RunEnd,
     results: Vec<PullOutcome>,
     deferred: Vec<DeferredOntology>,
 }
 
-/// What every round of a run has in common.
+/// The context that all rounds of a run share.
 struct RoundContext {
     hub: Hub,
     config: Arc<docstokg_ontology::config::OntologyConfig>,
@@ -125,10 +126,10 @@ struct RoundContext {
 }
 
 impl RoundContext {
-    /// Pulls what is asked for, then what that imports, until nothing new comes.
+    /// Pulls the requested ontologies, then their imports, until a round finds nothing new.
     async fn work(&self, mut job: PullJob) -> Result<RoundsResult, PullError> {
         let temporary = (job.options.mode != RunMode::Full).then(temporary_directory);
-        // Held to the end: between two rounds no other process may change the library.
+        // Kept to the end, so that no other process changes the library between two rounds.
         let workplace = match &temporary {
             Some(path) => Workplace::temporary(path, CommitMode::Thread).await?,
             None => Workplace::open(&job.library, CommitMode::Thread).await?,
@@ -178,7 +179,7 @@ impl RoundContext {
         }
     }
 
-    /// Puts a round together.
+    /// Creates the [`Pull`] of a round.
     async fn pull(&self, job: &PullJob, workplace: &Workplace) -> Result<Pull, RunError> {
         let runtime = Arc::new(TokioRuntime::default());
         let (directory, progress) = (workplace.directory(), &self.progress);

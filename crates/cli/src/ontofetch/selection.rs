@@ -1,4 +1,4 @@
-//! Which ontologies a command is about, and what its flags say about sources and gates.
+//! The ontologies that a command works on, and the flags about sources, licences and hosts.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn usage(message: impl Into<String>) -> CommandFailure {
     CommandFailure::Usage(message.into())
 }
 
-/// Returns the library: of the flag, or of the configuration.
+/// Returns the library of the flag, or of the configuration.
 pub(super) fn library(flag: &LibraryFlag, config: &OntologyConfig) -> Library {
     Library::at(
         flag.library
@@ -33,7 +33,7 @@ pub(super) fn id(text: &str) -> Result<OntologyId, CommandFailure> {
     OntologyId::parse(text).map_err(usage)
 }
 
-/// Returns what is asked for, and puts what flags and file say over the configuration.
+/// Returns the requested ontologies, and applies flags and file to the configuration.
 pub(super) fn asked(
     selection: &SelectionArguments,
     config: &mut OntologyConfig,
@@ -54,7 +54,7 @@ pub(super) fn asked(
         let [only] = wanted.as_mut_slice() else {
             return Err(usage("--url is the address of one ontology: name one id"));
         };
-        // It may hold a password: it is not repeated.
+        // The URL may contain a password, so the message does not repeat it.
         let url = Url::parse(url).map_err(|_| usage("--url is not an http or https URL"))?;
         only.url = Some(url);
     }
@@ -72,8 +72,8 @@ pub(super) fn asked(
     Ok(wanted.into_iter().map(RequestedOntology::new).collect())
 }
 
-/// Returns the ontologies of the file that are named, or all of it; names alone where there is no
-/// file.
+/// Returns the named ontologies of the file, or all of the file. Without a file the names alone are
+/// used.
 fn select(
     selection: &SelectionArguments,
     listed: Vec<WantedOntology>,
@@ -114,7 +114,7 @@ fn sources(names: &[String], config: &OntologyConfig) -> Result<Vec<String>, Com
     Ok(checked)
 }
 
-/// Puts what the flags say about licences and hosts over the configuration.
+/// Applies the flags about licences and hosts to the configuration.
 pub(super) fn apply_flags(
     selection: &SelectionArguments,
     config: &mut OntologyConfig,

@@ -1,4 +1,4 @@
-//! `ontofetch show` and `list`: what the library has.
+//! `ontofetch show` and `list`: the content of the library.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `ontofetch validate`: files read to their end, with what is wrong and where.
+//! `ontofetch validate`: files read to their end, with every fault and its position.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -65,14 +65,14 @@ pub(super) fn run(
     })
 }
 
-/// What a file was found to be.
+/// The result of reading a file.
 enum CheckedFile {
     Ontology(Box<ValidationReport>),
     Package(Box<ExaminedFile>),
 }
 
 impl CheckedFile {
-    /// Tells whether nothing is wrong with it, and nothing that it needs is missing.
+    /// Tells whether the file has no fault, and all that it needs is present.
     fn is_in_order(&self) -> bool {
         match self {
             Self::Ontology(report) => {

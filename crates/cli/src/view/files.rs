@@ -1,4 +1,4 @@
-//! Large files: a line each on a terminal, and a plain line for every tenth of one.
+//! Large files: a line for each on a terminal, and a plain line for every tenth of a file.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use parking_lot::Mutex;
 
 use super::text::size;
 
-/// A file of this size has lines of its own.
+/// Minimum size of a file with lines of its own, in bytes.
 const LARGE_FILE_BYTES: u64 = 50 << 20;
-/// How many files a terminal shows.
+/// Maximum number of files that a terminal shows.
 const MAX_LINES: usize = 3;
 
-/// What was told of large files.
+/// The last reports about large files.
 #[derive(Default)]
 pub(super) struct LargeFiles {
-    /// The tenths and the phase that were told last, by name.
+    /// The last reported tenths and phase, by name.
     told: Mutex<HashMap<String, (u64, &'static str)>>,
 }
 
@@ -28,7 +28,7 @@ fn is_large(file: &Arc<ActiveFile>) -> bool {
         >= LARGE_FILE_BYTES
 }
 
-/// Describes how far a file is.
+/// Describes the progress of a file.
 fn sentence(file: &ActiveFile) -> String {
     let received = size(file.transfer.received());
     match (file.phase(), file.transfer.expected()) {
@@ -42,7 +42,7 @@ fn sentence(file: &ActiveFile) -> String {
     }
 }
 
-/// Returns how much of a file is there, in parts of its expected size.
+/// Returns the downloaded share of a file, in parts of its expected size.
 fn percent(file: &ActiveFile, parts: u64) -> u64 {
     let Some(expected) = file.transfer.expected() else {
         return 0;
@@ -51,7 +51,7 @@ fn percent(file: &ActiveFile, parts: u64) -> u64 {
     u64::try_from(share).unwrap_or(parts).min(parts)
 }
 
-/// Returns the lines of a terminal: the largest files.
+/// Returns the lines for a terminal: the largest files.
 pub(super) fn lines(progress: &RunProgress) -> Vec<String> {
     let files = progress.files();
     let large = files.iter().filter(|file| is_large(file)).take(MAX_LINES);
@@ -59,7 +59,7 @@ pub(super) fn lines(progress: &RunProgress) -> Vec<String> {
 }
 
 impl LargeFiles {
-    /// Returns plain lines: one for every tenth of a large file, and one for each phase after that.
+    /// Returns plain lines: one for every tenth of a large file, and one for each later phase.
     pub(super) fn news(&self, progress: &RunProgress) -> Vec<String> {
         let mut told = self.told.lock();
         let mut news = Vec::new();

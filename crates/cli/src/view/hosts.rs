@@ -1,5 +1,4 @@
-//! Progress per host: its rate against its limit, how long requests to it wait, and the state of
-//! its breaker.
+//! Progress per host: its rate and limit, the waits of its requests, and the state of its breaker.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -17,12 +16,12 @@ use serde_json::{Value, json};
 
 /// Minimum time over which the rate of a host is measured.
 const RATE_MEASURE_INTERVAL: Duration = Duration::from_secs(5);
-/// Longest window that counts as a pace and not as a quota.
+/// The longest window that counts as a pace and not as a quota.
 const MAX_PACE_WINDOW: Duration = Duration::from_secs(60);
-/// Maximum hosts that are tracked; hosts without recent requests are dropped.
+/// Maximum number of hosts that are tracked; hosts without recent requests are dropped.
 const MAX_HOSTS: usize = 2_000;
 
-/// Observes every host.
+/// Observes the events of every host.
 pub(super) struct HostObserver {
     known: Mutex<HashMap<Host, ObservedHost>>,
     config: Config,
@@ -31,13 +30,13 @@ pub(super) struct HostObserver {
 #[derive(Default)]
 struct ObservedHost {
     sent: VecDeque<(BootInstant, Role)>,
-    /// What each request waits for, by its number.
+    /// The wait of each request, by the number of the request.
     waits: HashMap<u64, HostWait>,
     open_until: Option<BootInstant>,
     throttled: u64,
 }
 
-/// What a request waits for.
+/// The wait of a request.
 #[derive(Clone, Copy)]
 struct HostWait {
     role: Role,
@@ -58,8 +57,8 @@ impl ObservedHost {
         self.waits.remove(&event.request);
     }
 
-    /// Returns how long the requests of a role wait at most, and for which limit. Requests that
-    /// wait behind others may not know the limit.
+    /// Returns the longest wait of a role's requests, and its limit. Requests that wait behind
+    /// others may not know the limit.
     fn longest_wait(&self, role: Role, now: BootInstant) -> (Duration, Option<BindingLimit>) {
         let of_role = || self.waits.values().filter(|wait| wait.role == role);
         let until = of_role().map(|wait| wait.until).max();
@@ -70,7 +69,7 @@ impl ObservedHost {
     }
 }
 
-/// The limit that holds requests back.
+/// The limit that delays requests.
 #[derive(Clone, Copy)]
 struct BindingLimit {
     window: Window,
@@ -91,12 +90,12 @@ impl BindingLimit {
     }
 }
 
-/// One host, as it is shown: the role that waits longest, or else the one that sends most.
+/// The line of a host, with the role that waits longest, or else the role that sends most.
 pub(super) struct HostLine {
     host: String,
     role: Role,
     rate: f64,
-    /// The window that the rate is shown beside.
+    /// The window that is shown beside the rate.
     allowed: Option<Window>,
     waits: Duration,
     limit: Option<BindingLimit>,
@@ -110,7 +109,7 @@ pub(super) struct LongWait<'a> {
     pub(super) left: Duration,
     /// The limit, in words.
     pub(super) why: String,
-    /// How to change it, where the configuration has it.
+    /// The way to change the limit, if the configuration has the limit.
     pub(super) hint: Option<String>,
 }
 
@@ -137,7 +136,7 @@ fn span(window: Option<&Window>) -> Duration {
 }
 
 impl HostObserver {
-    /// Starts with no host.
+    /// Creates an observer without hosts.
     pub(super) fn new(config: &Config) -> Self {
         Self {
             known: Mutex::default(),
@@ -165,7 +164,7 @@ impl HostObserver {
         (f64::from(recent) / span.as_secs_f64(), tightest.copied())
     }
 
-    /// Returns the line of a host, unless nothing happens there.
+    /// Returns the line of a host, unless the host is idle.
     fn line(&self, host: &Host, watched: &ObservedHost, now: BootInstant) -> Option<HostLine> {
         let open = watched.open_until.map(|until| until.since(now));
         let open = open.filter(|left| !left.is_zero());
@@ -271,7 +270,7 @@ impl Observer for HostObserver {
 }
 
 impl HostLine {
-    /// Returns its wait and the reason, if the wait is at least `least`.
+    /// Returns the wait with its reason, if the wait is at least `least`.
     pub(super) fn long_wait(&self, least: Duration) -> Option<LongWait<'_>> {
         let limit = self.limit.as_ref();
         (self.waits >= least).then(|| LongWait {
@@ -398,7 +397,7 @@ mod tests {
         let words = "/s, stated by the host or learned, about 4 a second  queue";
         assert!(shown.contains(words), "{shown}");
         hosts.note(&event_of(4, Role::Artifact, 99, go()));
-        // The request goes early, since an operator ended the pause, say.
+        // The request goes early, for example because an operator ended the pause.
         hosts.note(&event_of(2, Role::Artifact, 100, go()));
         let lines = hosts.lines(at(100), 8);
         let artifact = lines[0].long_wait(Duration::from_millis(500)).unwrap();

@@ -1,6 +1,8 @@
-//! Tells the user of a run that other processes send more to a host than this run's own limits
-//! allow. Each process applies its limits to what all of them have sent, so that the requests of
-//! the stricter one rarely fit in.
+//! A message to the user of a run if other processes send more to a host than this run's own limits
+//! allow.
+//!
+//! Each process applies its limits to the requests of all processes. So the requests of the
+//! stricter process are rarely admitted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,14 +16,14 @@ use docstokg_hub::{Host, Hub};
 
 use super::hosts::{HostLine, HostObserver};
 
-/// How often hosts are looked at that requests wait for.
+/// The interval between two checks of hosts with waiting requests.
 const HOST_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// A host that requests wait for longer than this is looked at.
+/// The wait of requests from which their host is checked.
 const LEAST_WAIT: Duration = Duration::from_millis(500);
-/// How many hosts are looked at.
+/// Maximum number of hosts that are checked.
 const MAX_HOSTS: usize = 8;
 
-/// Watches the hosts of a run, and never ends. Each host is told of once.
+/// Watches the hosts of a run, and never ends. Each host is reported once.
 pub(super) async fn watch(hub: &Hub, hosts: &Arc<HostObserver>, progress: &RunProgress) {
     let clock = TokioRuntime::default();
     let mut told = BTreeSet::new();
@@ -43,7 +45,7 @@ pub(super) async fn watch(hub: &Hub, hosts: &Arc<HostObserver>, progress: &RunPr
     }
 }
 
-/// Describes the window of a host in which others sent more than this run may.
+/// Describes the window of a host in which other processes sent more than this run may.
 async fn exceeded(hub: &Hub, host: &Host) -> Option<String> {
     let found = hub.diagnose(host).await.ok()?;
     let budgets = found.iter().flat_map(|diagnosis| &diagnosis.budgets);

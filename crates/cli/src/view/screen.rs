@@ -7,17 +7,17 @@ use super::hosts::HostLine;
 use super::text::{brief, progress};
 use super::waits::shortened;
 
-/// Maximum waits that a terminal shows.
+/// Maximum number of waits that a terminal shows.
 const MAX_WAITS: usize = 3;
-/// Columns of the bar and the gap between it and the message.
+/// The number of columns of the bar and the gap before the message.
 const BAR_COLUMNS: usize = 17;
 
-/// A terminal with a bar and lines that are drawn over and over.
+/// A terminal with a bar and lines that are redrawn.
 pub(super) struct TerminalScreen {
     all: MultiProgress,
     overall: ProgressBar,
     lines: Vec<ProgressBar>,
-    /// Columns of the terminal when it was drawn last.
+    /// The number of columns of the terminal at the last drawing.
     width: usize,
 }
 
@@ -25,7 +25,7 @@ impl TerminalScreen {
     pub(super) fn new() -> Self {
         let all = MultiProgress::new();
         let overall = all.add(ProgressBar::new(0));
-        // The templates are valid constants; an invalid one would leave the default style.
+        // The templates are valid constants. An invalid template would leave the default style.
         if let Ok(style) = ProgressStyle::with_template("{bar:14} {pos}/{len} {msg}") {
             overall.set_style(style.progress_chars("=> "));
         }
@@ -38,13 +38,13 @@ impl TerminalScreen {
     }
 
     pub(super) fn draw(&mut self, state: &ViewState, hosts: &[HostLine]) {
-        // The width may change at any time: a line that is longer than the terminal would wrap and
-        // corrupt the next drawing.
+        // The width may change at any time. A line longer than the terminal would wrap and corrupt
+        // the next drawing.
         let width = usize::from(console_width());
         let is_resized = width != self.width;
         if is_resized {
-            // A change of one line draws all of them, and some are still too long for the new
-            // width: nothing is drawn until all are set.
+            // A change of one line redraws all lines, and some are still too long for the new
+            // width. So nothing is drawn until all lines are set.
             self.width = width;
             let _ = self.all.clear();
             self.all.set_draw_target(ProgressDrawTarget::hidden());
@@ -94,7 +94,7 @@ impl TerminalScreen {
 
     /// Writes a line above the bar.
     pub(super) fn tell(&self, text: &str) {
-        // A closed terminal shows nothing, and the run continues.
+        // If the terminal is closed, the run continues without display.
         let _ = self.all.println(text);
     }
 

@@ -88,7 +88,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// Formats a length of time, rounded up to seconds or down to minutes.
+/// Formats a duration, rounded up to seconds or down to minutes.
 pub(crate) fn length(length: Duration) -> String {
     let seconds = length.as_secs_f64().ceil();
     #[expect(

@@ -1,4 +1,4 @@
-//! What a run waits for, in sentences.
+//! The waits of a run, in sentences.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use super::hosts::HostLine;
 use super::text::{clock_time, length};
 use crate::program;
 
-/// A queue of this length is shown as a wait.
+/// The length of a queue from which it is shown as a wait.
 const LONG_QUEUE: Duration = Duration::from_secs(10);
 
-/// One thing that the run waits for.
+/// A wait of the run.
 pub(super) struct WaitLine {
     /// `HOST until TIME`
     what: String,
     /// `in 5 min`
     left: String,
-    /// How many works wait, where that is counted.
+    /// The number of waiting works, if counted.
     works: Option<String>,
     why: String,
-    /// How to change or to avoid the wait.
+    /// The way to change or to avoid the wait.
     hint: String,
 }
 
 impl WaitLine {
-    /// Formats everything.
+    /// Formats the complete wait.
     pub(super) fn sentence(&self) -> String {
         let (works, why) = (self.works.as_deref(), Some(self.why.as_str()));
         format!(
@@ -36,14 +36,14 @@ impl WaitLine {
         )
     }
 
-    /// Formats the wait with these parts of what is known about it.
+    /// Formats the wait with these parts of its details.
     fn about(&self, parts: [Option<&str>; 3]) -> String {
         let parts: Vec<&str> = parts.into_iter().flatten().collect();
         format!("waiting for {} ({})", self.what, parts.join("; "))
     }
 
-    /// Formats as much as fits a line of a terminal. The least important part is left out first:
-    /// the hint, the works, the remaining time; the reason stays.
+    /// Formats as much as fits a line of a terminal. The least important parts are left out first:
+    /// the hint, the works, the remaining time. The reason stays.
     pub(super) fn within(&self, width: usize) -> String {
         let (left, why) = (Some(self.left.as_str()), Some(self.why.as_str()));
         let shortest = format!("{}: {}", self.what, self.why);
@@ -72,7 +72,7 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
         .collect()
 }
 
-/// Returns what the run waits for: deferred works first, then long queues.
+/// Returns the waits of the run: deferred works first, then long queues.
 pub(super) fn of(progress: &RunProgress, hosts: &[HostLine], wall: Timestamp) -> Vec<WaitLine> {
     let deferred = progress.waiting().into_iter().map(|wait| WaitLine {
         what: format!("{} until {}", wait.host, clock_time(wait.until)),

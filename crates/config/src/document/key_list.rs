@@ -2,7 +2,7 @@
 
 use crate::section::ConfigKey;
 
-/// Columns of a line. Only code and links may be longer.
+/// The number of columns of a line. Only code and links may be longer.
 const LINE_COLUMNS: usize = 120;
 
 /// Writes the keys as lists, one for each group of keys.
@@ -45,7 +45,7 @@ struct KeyGroup<'a> {
     items: Vec<String>,
 }
 
-/// Writes a key as an item of a list, broken into lines.
+/// Writes a [`ConfigKey`] as an item of a list, broken into lines.
 fn list_item(key: &ConfigKey, name: &str) -> String {
     let text = format!(
         "- `{name}`: {} (default: {}). {}",

@@ -1,4 +1,5 @@
-//! Judging a file by its bytes: is it whole, is it what was wanted, is it a page instead?
+//! Judgement of a fetched file by its bytes: a good file, a damaged file, a page in its place, or
+//! neither.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -26,7 +27,7 @@ use crate::{bot_challenge, charset, landing_page, pdf_structure};
 use docstokg_bulk::blocking::run_blocking;
 use docstokg_bulk::panic_containment::contained;
 
-/// A candidate location of a work, and the kinds of files that the work still lacks.
+/// A [`CandidateLocation`] of a [`Work`], and the kinds of files that the work still lacks.
 #[derive(Clone, Copy)]
 pub(crate) struct JudgedCandidate<'a> {
     pub(crate) location: &'a CandidateLocation,
@@ -44,14 +45,14 @@ impl JudgedCandidate<'_> {
         self.location.resolver == ResolverId::DIRECT
     }
 
-    /// Tells whether a page is what is wanted here.
+    /// Tells whether this fetch is meant to get a page.
     fn wants_page(&self) -> bool {
         self.missing.contains(&ArtifactKind::Html)
             && (self.is_direct() || self.location.offers == LocationOffer::Html)
     }
 }
 
-/// Returns the kind of file that a payload is.
+/// Returns the [`ArtifactKind`] that a [`Payload`] is.
 pub(crate) const fn kind_of(payload: Payload) -> ArtifactKind {
     match payload {
         Payload::Pdf => ArtifactKind::Pdf,
@@ -112,7 +113,8 @@ impl Fetcher {
         }))
     }
 
-    /// Says what a file is, or why it is no file.
+    /// Returns a file as a [`FetchOutcome`], or the reason why its bytes are not a file of the
+    /// work.
     fn judge_bytes(
         &self,
         candidate: &JudgedCandidate<'_>,
@@ -124,7 +126,7 @@ impl Fetcher {
             self.min_pdf_bytes,
         ) {
             BodyJudgement::Accepted(payload) => Ok(payload),
-            // A user who asks for a file by its URL gets it, small as it may be.
+            // If the user names the URL of a file, the file is kept, however small.
             BodyJudgement::Rejected { payload, .. }
                 if candidate.is_direct()
                     && !matches!(payload, Payload::Pdf | Payload::Empty | Payload::Html) =>
@@ -139,7 +141,7 @@ impl Fetcher {
         }
     }
 
-    /// Reads a page that came where a file was wanted for the locations that it names.
+    /// Reads a page that was returned in place of a file, and collects the locations that it names.
     async fn page(
         &self,
         candidate: &JudgedCandidate<'_>,
@@ -152,7 +154,7 @@ impl Fetcher {
             head.headers.clone(),
             path.to_owned(),
         );
-        // A page that waits for its turn waits on disk.
+        // A page that waits to be read waits on disk, not in memory.
         let read = run_blocking(move || {
             let bytes = beginning_of(&path)?;
             io::Result::Ok(landing_page::extract(
@@ -175,8 +177,8 @@ impl Fetcher {
         let arxiv = self.settings.endpoints.of(&ARXIV_API);
         let found = landing_page::PageContents::places(page.candidates, &head.url, &arxiv);
         let own = canonical::for_index(&candidate.location.url);
-        // A stub that only sends browsers on is followed; a page with links of its own is read as
-        // it is.
+        // A stub that only redirects browsers is followed. A page with its own links is read
+        // instead.
         let found: Vec<CandidateLocation> = found.collect();
         let next = page.next.filter(|_| found.is_empty()).map(|next| {
             CandidateLocation::new(next, LocationOffer::Unknown, landing::ID)
@@ -195,20 +197,22 @@ impl Fetcher {
     }
 }
 
-/// Looks for damage in a PDF beside the runtime.
+/// Looks for [`PdfDamage`] on a thread outside the runtime.
 async fn damage_in(path: &Path) -> Option<PdfDamage> {
     let path = path.to_owned();
     let looked = run_blocking(move || damage_of(&path)).await;
     looked.unwrap_or(Some(PdfDamage::Unreadable))
 }
 
-/// Looks for damage in a PDF. One that cannot be read back, or whose reader fails, is not whole.
+/// Looks for damage in a PDF. A file that cannot be read back, or whose reader panics, counts as
+/// [`PdfDamage`].
 fn damage_of(path: &Path) -> Option<PdfDamage> {
     let looked = contained(|| pdf_structure::damage_of(path)).and_then(Result::ok);
     looked.unwrap_or(Some(PdfDamage::Unreadable))
 }
 
-/// Says why a file on the disk is not a whole one: it is asked what a file that arrives is asked.
+/// Returns the reason why a file on the disk is not complete. The checks are those of a file that
+/// has just arrived.
 pub(crate) fn flaw_of(
     path: &Path,
     expected: ExpectedContent,
@@ -235,17 +239,18 @@ pub(crate) fn flaw_of(
     }
 }
 
-/// Reads as much of a page as any page is read.
+/// Reads the beginning of a page, up to the size that [`landing`] reads of any page.
 fn beginning_of(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let length = file.metadata()?.len().min(landing_page::MAX_BYTES);
-    // With room for the read that finds the end: a vector that grows leaves its earlier ones behind.
+    // The spare bytes serve the read that finds the end: a vector that grows would copy its
+    // content.
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0) + 64);
     file.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Returns what is known about a file before its bytes are judged.
+/// Describes a file for [`judge`], before its bytes are judged.
 fn received<'a>(
     location: &CandidateLocation,
     head: &ResponseHead,
@@ -269,7 +274,7 @@ fn received<'a>(
     }
 }
 
-/// Returns what is wrong with a file whose checksum was stated.
+/// Describes the difference between a file and the [`LocationChecksum`] that its source declared.
 fn mismatch(checksum: &LocationChecksum, file: &SavedFile) -> Option<String> {
     let (stated, found) = match checksum {
         LocationChecksum::Sha256(stated) => (stated, file.sha256.clone()),

@@ -1,4 +1,4 @@
-//! What came of fetching a candidate location.
+//! The outcome of fetching a candidate location.
 
 use std::time::Duration;
 
@@ -13,36 +13,36 @@ use crate::sniff::Payload;
 use crate::work::LearnedMetadata;
 use crate::work_state::ArtifactKind;
 
-/// What came of a candidate location.
+/// The outcome of fetching a [`CandidateLocation`].
 pub(crate) enum FetchOutcome {
-    /// A good file lies in the staging place.
+    /// The fetch brought a good file, which is in the staging directory.
     File(Box<StagedFile>),
-    /// It is a page, and these are the locations that it names.
+    /// The response is a page, which may name further locations.
     Page(Box<ArtifactPage>),
-    /// The host prepares the file, and may state how long that takes.
+    /// The host prepares the file, and may declare how long that takes.
     Preparing(Option<Duration>),
-    /// No file.
+    /// The fetch brought no file.
     Failed {
         failure: RequestFailure,
-        /// There is nothing at the URL: archives may have a copy.
+        /// The URL leads to nothing: archives may have a copy.
         gone: bool,
     },
 }
 
-/// A page that came where a file was wanted.
+/// A page that was returned in place of a file.
 pub(crate) struct ArtifactPage {
     pub(crate) locations: Vec<CandidateLocation>,
     pub(crate) learned: LearnedMetadata,
     pub(crate) head: ResponseHead,
 }
 
-/// A good file in its staging place.
+/// A good file in the staging directory.
 pub(crate) struct StagedFile {
     pub(crate) head: ResponseHead,
     pub(crate) file: SavedFile,
     pub(crate) kind: ArtifactKind,
     pub(crate) payload: Payload,
-    /// What the file itself says for being the right one.
+    /// The [`Evidence`] in the file that it belongs to the work.
     pub(crate) evidence: Evidence,
 }
 

@@ -1,4 +1,4 @@
-//! Keys that follow from the specs of the resolvers: their endpoints and their credentials.
+//! Configuration keys derived from the specs of the resolvers: their endpoints and credentials.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -13,22 +13,22 @@ use serde_json::{Map, Value as Json};
 use super::BaseUrl;
 use crate::resolver::{credentials, endpoints};
 
-/// Where the services are. Anything but the defaults is for mirrors and tests.
+/// The addresses of services. Values other than the defaults are for mirrors and tests.
 pub type EndpointSettings = DerivedSection<EndpointKeys>;
 
-/// What identifies the user to services.
+/// The credentials that identify the user to services.
 pub type CredentialSettings = DerivedSection<CredentialKeys>;
 
-/// Which keys there are.
+/// The keys of a [`DerivedSection`] and the type of their values.
 pub trait DerivedKeys: Clone + Debug + Default {
-    /// What each of them holds.
+    /// The value of each key.
     type Value: Setting + Clone + Debug;
 
-    /// Lists them.
+    /// Lists the keys.
     fn keys() -> impl Iterator<Item = DerivedKey>;
 }
 
-/// One key.
+/// A key of a [`DerivedSection`].
 #[derive(Clone, Copy, Debug)]
 pub struct DerivedKey {
     key: &'static str,
@@ -36,7 +36,7 @@ pub struct DerivedKey {
     about: &'static str,
 }
 
-/// The keys of endpoints.
+/// The keys of [`EndpointSettings`].
 #[derive(Clone, Debug, Default)]
 pub struct EndpointKeys;
 
@@ -52,7 +52,7 @@ impl DerivedKeys for EndpointKeys {
     }
 }
 
-/// The keys of credentials.
+/// The keys of [`CredentialSettings`].
 #[derive(Clone, Debug, Default)]
 pub struct CredentialKeys;
 
@@ -68,7 +68,8 @@ impl DerivedKeys for CredentialKeys {
     }
 }
 
-/// A section whose keys are derived; what is not written is absent.
+/// A section whose keys are derived from specs. Keys that the configuration does not set are
+/// absent.
 #[derive(Clone, Debug)]
 pub struct DerivedSection<K: DerivedKeys>(BTreeMap<&'static str, SourcedValue<K::Value>>);
 
@@ -114,7 +115,8 @@ impl<K: DerivedKeys> Section for DerivedSection<K> {
 }
 
 impl EndpointSettings {
-    /// Returns the shipped endpoints, each replaced by the written one where there is one.
+    /// Returns the public addresses as [`SourceEndpoints`], replaced by those that the
+    /// configuration sets.
     pub(super) fn over_shipped(&self) -> SourceEndpoints {
         let mut all = SourceEndpoints::default();
         for endpoint in endpoints() {
@@ -127,12 +129,12 @@ impl EndpointSettings {
 }
 
 impl CredentialSettings {
-    /// Returns a credential as written.
+    /// Returns a credential as the configuration spells it.
     pub(super) fn get(&self, credential: &SourceCredential) -> Option<&SourcedValue<HiddenText>> {
         self.0.get(credential.key)
     }
 
-    /// Returns all that are written.
+    /// Returns all configured credentials as [`SourceCredentials`].
     pub(super) fn to_credentials(&self) -> SourceCredentials {
         credentials().fold(SourceCredentials::default(), |all, credential| {
             match self.get(credential) {

@@ -1,6 +1,7 @@
-//! Tables of fonts that would lose letters: the library checks a code's bytes one by one against
-//! the ranges of codes, and programs write ranges whose last byte counts only within the first and
-//! the last hundreds (`<0003> <1029>`).
+//! Repair of font tables from which the library would lose letters.
+//!
+//! The library checks each byte of a code by itself against the ranges of codes. Programs write
+//! ranges whose last byte applies only in the first and the last hundreds (`<0003> <1029>`).
 
 use lopdf::{Document, Object, ObjectId};
 
@@ -8,11 +9,11 @@ use super::weight;
 
 const RANGES_BEGIN: &[u8] = b"begincodespacerange";
 const RANGES_END: &[u8] = b"endcodespacerange";
-/// How many digits a code of two bytes has.
+/// The number of hexadecimal digits of a code of two bytes.
 const DIGITS: usize = 4;
 
-/// Widens the ranges of two-byte codes of a page's fonts, in the document as it is in memory. The
-/// page must be readable at a bounded cost.
+/// Widens the ranges of two-byte codes in the fonts of a page, in the loaded document. The caller
+/// has checked the page with [`weight::is_page_readable`].
 pub(super) fn widen(document: &mut Document, page: ObjectId) {
     let fonts = document.get_page_fonts(page).unwrap_or_default();
     let tables = fonts.values().filter_map(|font| {
@@ -33,8 +34,8 @@ pub(super) fn widen(document: &mut Document, page: ObjectId) {
     }
 }
 
-/// Lets every range of two-byte codes begin at the first and end at the last of all; returns whether
-/// one changed.
+/// Extends every range of two-byte codes to the first and the last code of all. Returns whether a
+/// range changed.
 fn widen_ranges(table: &mut [u8]) -> bool {
     let mut is_changed = false;
     let mut at = 0;
@@ -57,7 +58,7 @@ fn widen_section(section: &mut [u8]) -> bool {
         at + 1..at + 1 + count
     });
     let codes: Vec<_> = digits.collect();
-    // Wide ranges would take the first bytes of longer codes.
+    // Wide ranges would match the first bytes of longer codes.
     if codes.iter().any(|code| code.len() > DIGITS) {
         return false;
     }
@@ -107,7 +108,7 @@ mod tests {
         ));
     }
 
-    /// The code of `j` has a last byte beyond that of the last code.
+    /// The code of `j` has a higher last byte than the last code of the range.
     #[test]
     fn letters_beyond_the_last_byte_of_a_range_are_read() {
         let table = "/CIDInit /ProcSet findresource begin\n12 dict begin\nbegincmap\n\
@@ -129,7 +130,7 @@ mod tests {
         for (number, object) in (1..).zip(objects) {
             file.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
         }
-        // Without a table the objects are found by reading.
+        // The file has no cross-reference table, so the library searches for objects.
         file.push_str("trailer\n<< /Root 1 0 R >>\n%%EOF\n");
         let mut document = load(file.as_bytes()).unwrap();
         assert_eq!(first_page(&mut document).as_deref(), Some("aja"));

@@ -1,5 +1,5 @@
-//! Papers against the works of other papers: first pages that were written for this test, and real
-//! ones from a directory (`cargo xtask real-papers DIR`).
+//! Comparison of papers with the works of other papers: first pages written for this test, and real
+//! papers from a directory (`cargo xtask real-papers DIR`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::file_identity::look_inside;
 use super::*;
 use crate::identifier::Identifier;
 
-/// A paper as its registry knows it.
+/// A paper as its registry describes it.
 #[derive(Clone, Debug, Deserialize)]
 struct RegisteredPaper {
     doi: String,
@@ -29,7 +29,7 @@ impl RegisteredPaper {
     }
 }
 
-/// What stands around a DOI on the first pages of several publishers, `{}` for the DOI.
+/// The text around a DOI on the first pages of several publishers; `{}` stands for the DOI.
 const SHAPES: [&str; 9] = [
     "ORIGINAL RESEARCH published: 3 May 2019 doi: {}",
     "Nucleic acids and beyond, 2016, Vol. 44, Database issue 1-8 doi: {}",
@@ -68,14 +68,14 @@ const PLACES: [&str; 5] = [
     "among urban residents",
 ];
 
-/// Words of a page, which are no paper's own.
+/// Words of a page that belong to no particular paper.
 const WORDS: &str = "The measurement of the content was done at every station and the results of \
     the investigation were compared with those that are known from the literature. We conclude that \
     the method is of general use, and that further observations are needed for the understanding of \
     the processes. Abstract Background Methods Results Conclusion Keywords Introduction Received in \
     revised form and accepted for publication by the editor of the journal.";
 
-/// Papers that were never written, in journals of eight, and their first pages.
+/// Invents papers in the journals of eight publishers, with their first pages.
 fn written() -> Vec<(RegisteredPaper, FileIdentity)> {
     let mut papers = Vec::new();
     for number in 0..SUBJECTS.len() * ASPECTS.len() * PLACES.len() {
@@ -100,7 +100,7 @@ fn written() -> Vec<(RegisteredPaper, FileIdentity)> {
     papers
 }
 
-/// How many own papers were refused, and how many foreign ones were kept of how many.
+/// The number of own papers refused, and of other works' papers accepted.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct RefusalCount {
     own: usize,
@@ -108,7 +108,7 @@ struct RefusalCount {
     own_refused: usize,
     foreign: usize,
     foreign_kept: usize,
-    /// Kept because the file seems to name the work.
+    /// Papers accepted because the file seems to name the work.
     foreign_named: usize,
 }
 
@@ -168,7 +168,7 @@ fn foreign_papers_are_refused_across_and_within_journals_and_own_ones_are_not() 
     }
 }
 
-/// Works whose title is not known are told apart by their DOIs, where the page states one.
+/// A work without a known title is distinguished by its DOI, if the page states a DOI.
 #[test]
 fn a_page_that_states_another_doi_is_refused_without_a_title_too() {
     for (known, inside) in written() {

@@ -1,4 +1,4 @@
-//! Looks into files beside the run: few at a time, each for a bounded time.
+//! Examination of files on separate threads: few at a time, each for a bounded time.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::file_identity::{FileIdentity, look_inside};
 
-/// How many files are looked into at once.
+/// Maximum number of concurrent examinations.
 const AT_ONCE: usize = 2;
-/// The longest that a file is looked into. The wait for its turn does not count: whether a file is
-/// the wrong one must not depend on how many others there are.
+/// Maximum time of one examination. The wait for a slot does not count: the result must not depend
+/// on the number of other files.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// How many threads that do not come to an end are left behind before no more files are looked
-/// into.
+/// Maximum number of abandoned threads that still run. Beyond this number no further files are
+/// examined.
 const MAX_RUNAWAY_THREADS: usize = 8;
-/// The stack of the threads: the parser calls itself for what is nested, up to a depth of its own.
+/// Stack size of the threads: the parser recurses into nested values, up to its own limit.
 const STACK_BYTES: usize = 64 << 20;
 /// The name of the threads.
 const THREAD_NAME: &str = "pdf-examination";
 
-/// Looks into files.
+/// Examines files with [`look_inside`] on threads of its own, within [`TIME_LIMIT`].
 pub(crate) struct EvidenceExaminer {
     runtime: Arc<dyn Runtime>,
     free: Arc<Semaphore>,
-    /// Threads that still read a file whose examination was given up.
+    /// Threads that still read a file whose examination was abandoned.
     runaways: Arc<AtomicUsize>,
 }
 
@@ -40,11 +40,11 @@ impl EvidenceExaminer {
         }
     }
 
-    /// Looks into a file. One that takes too long has said nothing; the thread that still reads it
-    /// is left behind, so that the next file has its turn.
+    /// Returns the [`FileIdentity`] of a file. A file that exceeds [`TIME_LIMIT`] results in an
+    /// empty result; its thread keeps running, and its slot becomes free.
     pub(crate) async fn look(&self, path: &Path) -> FileIdentity {
         if !self.runtime.can_pause() {
-            // Simulated time has no threads to wait for.
+            // Under simulated time an examination runs on the caller's thread.
             return look_inside(path);
         }
         let Ok(_turn) = self.free.acquire().await else {
@@ -59,7 +59,7 @@ impl EvidenceExaminer {
             .name(THREAD_NAME.to_owned())
             .stack_size(STACK_BYTES)
             .spawn(move || {
-                // The examination may have been given up.
+                // The receiver is gone if the examination was abandoned.
                 if sender.send(look_inside(&path)).is_err() {
                     runaways.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -77,7 +77,7 @@ impl EvidenceExaminer {
             return inside.unwrap_or_default();
         }
         self.runaways.fetch_add(1, Ordering::Relaxed);
-        // It may have ended in this very moment.
+        // The thread may have finished at this very moment.
         receiver.close();
         let Ok(inside) = receiver.try_recv() else {
             return FileIdentity::default();

@@ -1,5 +1,5 @@
-//! Reads title, DOI and first page of a PDF, within bounds: a hostile file costs one look, never
-//! the run.
+//! Reads title, DOI and first page of a PDF. All costs are bounded, so that a hostile file fails
+//! its own examination and not the run.
 
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -12,21 +12,22 @@ use crate::identifier::Doi;
 use crate::pdf_structure::has_bounded_tables;
 use crate::titles;
 
-/// Larger files are not looked into.
+/// Maximum size of a file that is examined.
 const MAX_FILE_BYTES: u64 = 32 << 20;
-/// The most that any stream of a file may expand to.
+/// Maximum size of a stream after decompression.
 const MAX_STREAM_BYTES: usize = 16 << 20;
-/// The longest value of the information dictionary that is read.
+/// Maximum length of a value of the Info dictionary that is read.
 const MAX_INFO_BYTES: usize = 64 << 10;
-/// How much text of the first page is kept.
+/// Maximum length of the text that is kept of the first page.
 const MAX_TEXT_CHARS: usize = 20_000;
-/// A first page with less text than this is a title page, and how many pages are read then at most.
+/// The length of text below which a first page counts as a title page.
 const MIN_TEXT_BYTES: usize = 400;
+/// Maximum number of pages that are read if the first is a title page.
 const MAX_FIRST_PAGES: usize = 3;
-/// How many forms on these pages are read at most.
+/// Maximum number of forms that are read on these pages.
 const MAX_FORMS: usize = 4;
 
-/// Keys of the Info dictionary that hold a DOI, or a citation with one.
+/// Keys of the Info dictionary whose value is a DOI, or a citation with a DOI.
 const INFO_DOI_KEYS: [&[u8]; 6] = [
     b"doi",
     b"DOI",
@@ -35,7 +36,7 @@ const INFO_DOI_KEYS: [&[u8]; 6] = [
     b"Keywords",
     b"prism:doi",
 ];
-/// Names of XMP elements and attributes that hold the DOI.
+/// Names of XMP elements and attributes whose value is the DOI.
 const XMP_DOI_NAMES: [&str; 7] = [
     "prism:doi",
     "pdfx:doi",
@@ -46,18 +47,19 @@ const XMP_DOI_NAMES: [&str; 7] = [
     "prism:url",
 ];
 
-/// What a file says about itself.
+/// The title, the DOIs and the text with which a file identifies itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileIdentity {
-    /// The DOIs in its metadata, each once.
+    /// The DOIs in the metadata, each once.
     pub(crate) metadata_dois: Vec<Doi>,
-    /// The title in its metadata, unless it is a file name or a program's.
+    /// The title in the metadata, unless it is a file name or names a program.
     pub(crate) title: Option<String>,
-    /// The text of its first page.
+    /// The text of the first page.
     pub(crate) first_page: Option<String>,
 }
 
-/// Looks into a file. What cannot be read says nothing; a parser that panics has read nothing.
+/// Reads the [`FileIdentity`] of a file. Unreadable parts stay empty; if a parser panics, all of
+/// them.
 pub(crate) fn look_inside(path: &Path) -> FileIdentity {
     let is_small = std::fs::metadata(path).is_ok_and(|meta| meta.len() <= MAX_FILE_BYTES);
     let is_bounded = || contained(|| has_bounded_tables(path).unwrap_or(false)) == Some(true);
@@ -72,7 +74,7 @@ pub(crate) fn look_inside(path: &Path) -> FileIdentity {
 
 fn read(bytes: &[u8]) -> FileIdentity {
     let mut inside = FileIdentity::default();
-    // An uncompressed packet can be read even where the file's structure cannot.
+    // An uncompressed packet can be read even if the structure of the file is broken.
     let packet = xmp_packet(bytes);
     let mut document = load(bytes);
     let stored = document.as_ref().and_then(xmp_stream);
@@ -86,7 +88,7 @@ fn read(bytes: &[u8]) -> FileIdentity {
     inside
 }
 
-/// Loads a file; `None` if it cannot be read, or costs too much.
+/// Loads a file as a [`Document`]; `None` if it cannot be read, or costs too much.
 pub(super) fn load(bytes: &[u8]) -> Option<Document> {
     if !weight::is_readable(bytes) {
         return None;
@@ -103,8 +105,8 @@ pub(super) fn load(bytes: &[u8]) -> Option<Document> {
     Some(document)
 }
 
-/// Leaves pictures and fonts' programs out: they are most of a file and say nothing here. Ends the
-/// loading of a file that costs too much; the library has no other way to be stopped.
+/// Drops pictures and font programs, which are most of a file and not needed here. Panics to end
+/// the loading of a file that costs too much, because the library offers no other way to stop.
 fn without_pictures(id: (u32, u16), object: &mut Object) -> Option<((u32, u16), Object)> {
     if !weight::spend(object) {
         resume_unwind(Box::new("the file costs too much"));
@@ -208,7 +210,7 @@ fn take_info(document: &Document, inside: &mut FileIdentity) {
     }
 }
 
-/// Takes the DOI that a value is, or that stands in it behind `doi`.
+/// Takes the DOI from a value that is a DOI, or contains a DOI after `doi`.
 fn take_doi(value: &str, inside: &mut FileIdentity) {
     let value = value.trim();
     let labelled = || {
@@ -227,7 +229,7 @@ fn take_doi(value: &str, inside: &mut FileIdentity) {
     }
 }
 
-/// Tells whether a title is one: programs write their own name and the file's there.
+/// Tells whether a title is a real title. Programs write their own name or the file's there.
 fn is_title(title: &str) -> bool {
     let lower = title.to_lowercase();
     let of_program = [
@@ -248,7 +250,8 @@ fn is_title(title: &str) -> bool {
     !of_program && !of_file && titles::words(title).len() >= 3
 }
 
-/// Returns the text of the first page; of a title page with few words that of the next pages, too.
+/// Returns the text of the first page. If that is a title page with few words, the text of the next
+/// pages follows.
 pub(super) fn first_page(document: &mut Document) -> Option<String> {
     let mut text = String::new();
     let mut forms_left = MAX_FORMS;
@@ -271,7 +274,7 @@ pub(super) fn first_page(document: &mut Document) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Adds the text of a page; returns `false` if it cannot be read at a bounded cost.
+/// Adds the text of a page. Returns `false` if the text cannot be read at a bounded cost.
 fn add_text(document: &mut Document, (number, page): (u32, ObjectId), text: &mut String) -> bool {
     if !weight::is_page_readable(document, page) {
         return false;
@@ -360,8 +363,8 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(proptest::prelude::ProptestConfig { cases: std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(100), ..Default::default() })]
 
-        /// The reader itself, without the net below it: what panics there is caught, and what
-        /// overflows the stack is not.
+        /// The test calls the reader itself, without the containment around it: a panic would be
+        /// caught there, a stack overflow would not.
         #[test]
         fn fuzz_papers_are_looked_into_soon(seed in proptest::prelude::any::<u64>(), which in 0..30_usize) {
             use docstokg_hub::clock::{Clock, SystemClock};

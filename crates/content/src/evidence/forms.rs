@@ -1,9 +1,11 @@
-//! Pages that stand within another one, as those of proceedings do: the page itself has a header
-//! and a number, and shows a form, which has the paper's text. The library reads no text of forms.
+//! Forms of PDF pages, which the library does not read.
+//!
+//! Proceedings embed each paper's page as a form: the outer page has only a header and a page
+//! number.
 
 use lopdf::{Document, Object, ObjectId};
 
-/// Returns the forms that a page may show, at most this many.
+/// Returns at most `most` forms that a page may show.
 pub(super) fn of_page(document: &Document, page: ObjectId, most: usize) -> Vec<ObjectId> {
     let Ok((own, shared)) = document.get_page_resources(page) else {
         return Vec::new();
@@ -25,7 +27,7 @@ pub(super) fn of_page(document: &Document, page: ObjectId, most: usize) -> Vec<O
     references.filter(is_form).take(most).collect()
 }
 
-/// Lets a page consist of a form, in the document as it is in memory.
+/// Replaces the content of a page by that of a form, in the loaded document.
 pub(super) fn show(document: &mut Document, page: ObjectId, form: ObjectId) {
     let stream = document.get_object(form).and_then(Object::as_stream);
     let resources = stream.and_then(|stream| stream.dict.get(b"Resources").cloned());
@@ -53,7 +55,7 @@ mod tests {
         for (number, object) in (1..).zip(objects) {
             file.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
         }
-        // Without a table the objects are found by reading.
+        // The file has no cross-reference table, so the library searches for objects.
         file.push_str("trailer\n<< /Root 1 0 R >>\n%%EOF\n");
         first_page(&mut load(file.as_bytes()).unwrap())
     }

@@ -1,5 +1,7 @@
-//! Streams of objects and encryption, hidden from the library while it loads a file: it would
-//! unpack and decrypt at once, whatever that costs. Both happen afterwards, within bounds.
+//! Object streams and encryption, hidden from the library while it loads a file.
+//!
+//! The library would unpack and decrypt at once, at any cost. Both happen afterwards, within
+//! bounds.
 
 use lopdf::xref::XrefEntry;
 use lopdf::{Dictionary, Document, Object, ObjectId, ObjectStream};
@@ -7,14 +9,15 @@ use lopdf::{Dictionary, Document, Object, ObjectId, ObjectStream};
 use super::weight;
 use crate::pdf_structure::is_regular;
 
-/// Names by which the library knows what to unpack and to decrypt.
+/// Names by which the library recognises streams to unpack and files to decrypt.
 const FILTER_NAMES: [&[u8]; 3] = [b"Encrypt", b"ObjStm", b"First"];
-/// The same while they are hidden: the last letter is another one.
+/// The hidden forms of these names: the last letter is replaced.
 const HIDDEN_ENCRYPT: &[u8] = b"Encrypx";
 const HIDDEN_STREAM: &[u8] = b"ObjStx";
 const HIDDEN_FIRST: &[u8] = b"Firsx";
 
-/// Hides the names in a file, however they are spelled. Nothing moves.
+/// Hides the names of [`FILTER_NAMES`] in a file, in all their spellings. No byte changes its
+/// position.
 pub(super) fn hide(bytes: &mut [u8]) {
     for at in 0..bytes.len() {
         if bytes[at] != b'/' {
@@ -28,14 +31,15 @@ pub(super) fn hide(bytes: &mut [u8]) {
             if name.last() == Some(&bytes[end - 1]) {
                 bytes[end - 1] = b'x';
             } else {
-                // The digits of an `x`.
+                // The hexadecimal digits of `x`.
                 bytes[end - 2..end].copy_from_slice(b"78");
             }
         }
     }
 }
 
-/// Returns how long a name is that a text begins with: letters may be spelled as `#` and two digits.
+/// Returns the length of a name at the beginning of a text. Letters may be spelled as `#` and two
+/// digits.
 fn length_of(name: &[u8], text: &[u8]) -> Option<usize> {
     let mut at = 0;
     for letter in name {
@@ -57,15 +61,14 @@ fn escaped(text: &[u8]) -> Option<u8> {
     u8::try_from(16 * digit(1)? + digit(2)?).ok()
 }
 
-/// Decrypts a document, if it opens without a password, and unpacks its streams of objects.
-/// `bytes` are those that it was loaded from. Returns `None` if it stays encrypted, or costs too
-/// much.
+/// Decrypts a document that opens without a password, and unpacks its object streams. `bytes` is
+/// the file of the document. Returns `None` if the document stays encrypted, or costs too much.
 pub(super) fn open(document: &mut Document, bytes: &[u8]) -> Option<()> {
     let encryption = document.trailer.remove(HIDDEN_ENCRYPT);
     let is_encrypted = encryption.is_some();
     if let Some(encryption) = encryption {
         document.trailer.set("Encrypt", encryption);
-        // What cannot be decrypted by itself leaves the rest readable.
+        // An object that cannot be decrypted does not prevent the reading of others.
         let _ = document.decrypt("");
         if document.is_encrypted() {
             return None;
@@ -78,8 +81,8 @@ pub(super) fn open(document: &mut Document, bytes: &[u8]) -> Option<()> {
     fill(document, bytes)
 }
 
-/// Unpacks streams of objects. An object is taken from the stream that the table names, if it names
-/// one.
+/// Unpacks object streams. If the table names the stream of an object, the object is taken from
+/// that stream only.
 fn unpack(document: &mut Document) -> Option<()> {
     let is_packed = |object: &Object| {
         let stream = object.as_stream();
@@ -122,9 +125,9 @@ fn restore(dictionary: &mut Dictionary) {
     }
 }
 
-/// Reads the data of streams whose length stood in a stream of objects.
+/// Reads the data of streams whose length was in an object stream.
 fn fill(document: &mut Document, bytes: &[u8]) -> Option<()> {
-    // The library counts places from the header.
+    // The library counts positions from the header.
     let header = bytes.windows(5).position(|part| part == b"%PDF-")?;
     let range_of = |object: &Object| {
         let stream = object.as_stream().ok()?;
@@ -162,10 +165,10 @@ mod tests {
 
     const TITLE: &str = "Reeds of the northern coast";
 
-    /// Adds a stream of objects to a document: numbers with their places, and the objects.
+    /// Adds an object stream to a document: numbers with their positions, and the objects.
     fn add_packed(document: &mut Document, index: &str, objects: &str) {
         let mut dictionary = Dictionary::new();
-        // The library does not write streams that it knows.
+        // The library does not write streams of the types that it knows.
         dictionary.set("Type", Object::Name(HIDDEN_STREAM.to_vec()));
         dictionary.set("First", Object::Integer(index.len().try_into().unwrap()));
         dictionary.set("N", Object::Integer(1));
@@ -248,7 +251,8 @@ mod tests {
         }
     }
 
-    /// A stream of two megabytes whose index names one long array everywhere would be read for each.
+    /// A stream of two megabytes has an index that names one long array at every position. Reading
+    /// all of them would cost the array once for each entry.
     #[test]
     fn packed_objects_that_overlap_are_left_out() {
         for is_encrypted in [false, true] {
@@ -265,7 +269,7 @@ mod tests {
         }
     }
 
-    /// A table may place every object at the same long one.
+    /// A table may put every object at the position of the same long object.
     #[test]
     fn files_whose_objects_overlap_are_not_read() {
         let array = format!("[{}]", "1 ".repeat(20_000));
@@ -304,7 +308,7 @@ mod tests {
         for (number, object) in objects {
             file.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
         }
-        // Without a table the objects are found by reading.
+        // The file has no cross-reference table, so the library searches for objects.
         file.push_str("trailer\n<< /Root 1 0 R >>\n%%EOF\n");
         let document = load(file.as_bytes()).unwrap();
         let page = *document.get_pages().values().next().unwrap();

@@ -1,6 +1,8 @@
-//! How much a PDF would take when it is read. The library keeps some hundred bytes for every
-//! number, however short it is in the file: an array of 30 MiB took 3.5 GiB. So the values are
-//! counted first, and files with more than any paper has are not read.
+//! Estimate of the memory that a PDF takes when it is read.
+//!
+//! The library uses some hundred bytes for every number, however short in the file: an array of 30
+//! MiB took 3.5 GiB. So the values are counted first. Files with more values than any real paper
+//! are not read.
 
 use std::cell::Cell;
 
@@ -8,38 +10,39 @@ use lopdf::{Document, Object, ObjectId, Stream};
 
 use crate::pdf_structure;
 
-/// The most values of one file, in its own bytes and in its streams of objects.
+/// Maximum number of values of one file, in its own bytes and in its object streams.
 const MAX_PDF_VALUES: usize = 400_000;
-/// The most that a stream of objects, or a table of them, may expand to.
+/// Maximum size of an object stream, or of a table of them, after decompression.
 pub(super) const MAX_OBJECTS_BYTES: usize = 2 << 20;
-/// The most values that are loaded. More than were counted are loaded where objects overlap.
+/// Maximum number of values that are loaded. Overlapping objects are loaded more often than
+/// counted.
 const MAX_LOADED_VALUES: usize = 2 * MAX_PDF_VALUES;
-/// The most bytes of texts, names and streams that are loaded: twice the largest file.
+/// Maximum size of texts, names and streams that are loaded, in bytes: twice the largest file.
 const MAX_LOADED_BYTES: usize = 64 << 20;
-/// The most values of the first page, with the tables of its fonts: reading its text keeps all of
-/// them at once.
+/// Maximum number of values of the first page, with the tables of its fonts. Reading its text keeps
+/// all of them in memory.
 const MAX_PAGE_VALUES: usize = 100_000;
-/// The most that the content of a page, or a table of a font, may expand to.
+/// Maximum size of a page's content, or of one font table, after decompression.
 pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
-/// The most that all tables of the fonts of a page may expand to.
+/// Maximum size of all font tables of a page together, after decompression.
 const MAX_FONTS_BYTES: usize = 16 << 20;
-/// What is looked at together.
+/// The size of the blocks that [`count`] classifies as text or compressed data.
 const WEIGHT_BLOCK_BYTES: usize = 4 << 10;
-/// Compressed pictures and text look like a value every thirty bytes or so; what is written as text
-/// has more.
+/// The number of bytes per value that separates text from compressed data. Compressed data looks
+/// like a value about every thirty bytes; text has more values.
 const BYTES_PER_VALUE: usize = 16;
 
-/// What a file may still have.
+/// The remaining allowance of a file: values and bytes.
 #[derive(Clone, Copy, Default)]
 struct WeightAllowance {
-    /// Values in streams of objects.
+    /// Values in object streams.
     packed_values: usize,
     loaded_values: usize,
     loaded_bytes: usize,
 }
 
 thread_local! {
-    /// What the file that this thread reads may still have.
+    /// The remaining allowance of the file that this thread reads.
     static THREAD_ALLOWANCE: Cell<WeightAllowance> = const {
         Cell::new(WeightAllowance {
             packed_values: 0,
@@ -49,7 +52,7 @@ thread_local! {
     };
 }
 
-/// Tells whether a file can be read at a bounded cost, and begins to count what is loaded of it.
+/// Tells whether a file can be read at a bounded cost, and resets the allowance of this thread.
 pub(super) fn is_readable(bytes: &[u8]) -> bool {
     let values = count(bytes);
     THREAD_ALLOWANCE.set(WeightAllowance {
@@ -60,7 +63,8 @@ pub(super) fn is_readable(bytes: &[u8]) -> bool {
     values <= MAX_PDF_VALUES
 }
 
-/// Takes what an object holds from what is left for the file; returns `false` if that is less.
+/// Subtracts the size of an object from the allowance of the file. Returns `false` if the allowance
+/// is too small.
 pub(super) fn spend(object: &Object) -> bool {
     let (values, bytes) = size_of(object);
     let mut left = THREAD_ALLOWANCE.get();
@@ -70,7 +74,7 @@ pub(super) fn spend(object: &Object) -> bool {
     spend_bytes(bytes) && is_enough
 }
 
-/// Takes bytes from what is left for the file; returns `false` if that is less.
+/// Subtracts bytes from the allowance of the file. Returns `false` if the allowance is too small.
 pub(super) fn spend_bytes(bytes: usize) -> bool {
     let mut left = THREAD_ALLOWANCE.get();
     let is_enough = bytes <= left.loaded_bytes;
@@ -79,7 +83,7 @@ pub(super) fn spend_bytes(bytes: usize) -> bool {
     is_enough
 }
 
-/// Returns how many values an object has, and how many bytes in them.
+/// Returns the number of values in an object, and the number of their bytes.
 fn size_of(object: &Object) -> (usize, usize) {
     let add = |sum: (usize, usize), (values, bytes)| (sum.0 + values, sum.1 + bytes);
     let entries = |dictionary: &lopdf::Dictionary| {
@@ -98,7 +102,7 @@ fn size_of(object: &Object) -> (usize, usize) {
     }
 }
 
-/// Tells whether a stream of objects fits into what is left for the file, and has each object
+/// Tells whether an object stream fits into the allowance of the file, and contains each object
 /// once.
 pub(super) fn fits(stream: &Stream) -> bool {
     let Ok(content) = stream.decompressed_content_with_limit(MAX_OBJECTS_BYTES) else {
@@ -149,7 +153,7 @@ fn count(bytes: &[u8]) -> usize {
         .sum()
 }
 
-/// Counts the places at which a value may begin.
+/// Counts the positions at which a value may begin.
 fn starts(bytes: &[u8]) -> usize {
     let is_between = |byte: u8| {
         matches!(
@@ -201,7 +205,7 @@ mod tests {
         }
     }
 
-    /// Reads every hostile paper; what each costs is measured by the attack suite.
+    /// Reads every hostile paper. The attack suite measures the cost of each.
     #[test]
     fn pages_that_cost_too_much_are_not_read() {
         let packed = docstokg_origin_sim::hostile::papers()

@@ -1,4 +1,4 @@
-//! arXiv identifiers, of the scheme since April 2007 and of the one before.
+//! arXiv identifiers in the scheme since April 2007, and in the earlier scheme.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::spelling::{
 };
 use super::{IdentifierError, as_text};
 
-/// Archives of the old scheme, `archive/YYMMNNN`, in the order of the search.
+/// Archives of the old scheme, `archive/YYMMNNN`, sorted for the search.
 const ARCHIVES: [&str; 38] = [
     "acc-phys", "adap-org", "alg-geom", "ao-sci", "astro-ph", "atom-ph", "bayes-an", "chao-dyn",
     "chem-ph", "cmp-lg", "comp-gas", "cond-mat", "cs", "dg-ga", "econ", "eess", "funct-an",
@@ -18,12 +18,13 @@ const ARCHIVES: [&str; 38] = [
     "solv-int", "stat", "supr-con",
 ];
 
-/// Parts of arxiv.org under which an identifier follows.
+/// Path prefixes of arxiv.org before an identifier.
 const ARXIV_PATHS: [&str; 9] = [
     "abs", "pdf", "html", "e-print", "src", "format", "ps", "list", "cits",
 ];
 
-/// An arXiv identifier: `2101.00001` or `math.GT/0309136`, with the version where one was named.
+/// An arXiv identifier: `2101.00001` or `math.GT/0309136`, with the version if the text names a
+/// version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ArxivId {
@@ -51,18 +52,18 @@ impl ArxivId {
         }
     }
 
-    /// Returns the version, where one was named.
+    /// Returns the version, if the text named a version.
     #[must_use]
     pub const fn version(&self) -> Option<u32> {
         self.version
     }
 
-    /// Reads an identifier in any spelling that cannot be anything else; `None` when the text is
-    /// none at all.
+    /// Reads an identifier in any unmistakable spelling. Returns `None` if the text is not an arXiv
+    /// identifier.
     pub(crate) fn read(text: &str) -> Option<Result<Self, IdentifierError>> {
         if let Some(rest) = strip_label(text, "arxiv") {
             let rest = strip_label(rest, "arxiv").unwrap_or(rest);
-            // Category in brackets behind the number: `arXiv:2101.00001v2 [cs.CL]`.
+            // The category follows the number in brackets: `arXiv:2101.00001v2 [cs.CL]`.
             let rest = rest.split_whitespace().next().unwrap_or_default();
             return Some(
                 Self::read_bare(rest)
@@ -83,7 +84,8 @@ impl ArxivId {
         Self::read_bare(text)
     }
 
-    /// Reads an identifier without prefix; `None` when it is not spelt like one.
+    /// Reads an identifier without prefix. Returns `None` if the text is not spelt like an
+    /// [`ArxivId`].
     pub(crate) fn read_bare(text: &str) -> Option<Result<Self, IdentifierError>> {
         let decoded = percent_decoded(text);
         let text = without_trailing_punctuation(&decoded).trim_end_matches('/');
@@ -110,7 +112,7 @@ fn split_version(text: &str) -> Option<(&str, Option<u32>)> {
     }
 }
 
-/// `YYMM.NNNN` or `YYMM.NNNNN`.
+/// Reads `YYMM.NNNN` or `YYMM.NNNNN`.
 fn new_scheme(text: &str) -> Option<String> {
     let (date, number) = text.split_once('.')?;
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -122,7 +124,7 @@ fn new_scheme(text: &str) -> Option<String> {
     .then(|| text.to_owned())
 }
 
-/// `archive/YYMMNNN` or `archive.XX/YYMMNNN`.
+/// Reads `archive/YYMMNNN` or `archive.XX/YYMMNNN`.
 fn old_scheme(text: &str) -> Option<String> {
     let (category, number) = text.split_once('/')?;
     if number.len() != 7

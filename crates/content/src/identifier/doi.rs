@@ -15,12 +15,12 @@ use super::{ArxivId, IdentifierError, as_text};
 #[serde(try_from = "String", into = "String")]
 pub struct Doi(String);
 
-/// Registrants who name versions by a number behind a full stop: F1000 and its sisters, eLife,
+/// Registrants whose versions are a number after a full stop: F1000 and its sisters, eLife,
 /// `MedEdPublish`.
 const NUMBERED_VERSIONS: [&str; 3] = ["10.12688", "10.7554", "10.15694"];
 
 impl Doi {
-    /// Returns the text, without any prefix.
+    /// Returns the text of the DOI, without any prefix such as `doi:`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -32,15 +32,15 @@ impl Doi {
         self.0.split('/').next().unwrap_or_default()
     }
 
-    /// Tells whether two DOIs are those of versions of one work: they are the same but for a mark
-    /// of the version at their end.
+    /// Tells whether two DOIs are versions of one work: they differ only in the version mark at the
+    /// end.
     #[must_use]
     pub fn is_version_of(&self, other: &Self) -> bool {
         self.without_version() == other.without_version()
     }
 
-    /// Returns the DOI without the mark of a version: `.v2`, `/v2`, `-v2`, `_v2` or `v2` behind a digit,
-    /// and `.2` of those registrants whose versions are named so.
+    /// Returns the DOI without its version mark: `.v2`, `/v2`, `-v2`, `_v2`, or `v2` after a digit;
+    /// `.2` for the registrants in [`NUMBERED_VERSIONS`].
     fn without_version(&self) -> &str {
         let text = self.0.as_str();
         let without_number = text.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -63,7 +63,7 @@ impl Doi {
         text
     }
 
-    /// Returns the arXiv work that this DOI stands for, if it is one of arXiv's own.
+    /// Returns the [`ArxivId`] of the work, if arXiv itself registered this DOI.
     #[must_use]
     pub fn arxiv(&self) -> Option<ArxivId> {
         self.0
@@ -72,14 +72,13 @@ impl Doi {
             .and_then(Result::ok)
     }
 
-    /// Returns the DOI that arXiv gives one of its works.
+    /// Returns the DOI that arXiv registers for an [`ArxivId`].
     #[must_use]
     pub fn of_arxiv(id: &ArxivId) -> Self {
         Self(format!("10.48550/arxiv.{}", id.base().to_ascii_lowercase()))
     }
 
-    /// Reads a DOI in any spelling that cannot be anything else; `None` when the text is no DOI at
-    /// all.
+    /// Reads a DOI in any unmistakable spelling. Returns `None` if the text is not a DOI.
     pub(crate) fn read(text: &str) -> Option<Result<Self, IdentifierError>> {
         if let Some(rest) = strip_label(text, "doi")
             .or_else(|| strip_prefix_ignore_case(text, "info:doi/"))
@@ -94,8 +93,8 @@ impl Doi {
         if let Some((host, path)) = host_and_path(text)
             && matches!(host.as_str(), "doi.org" | "dx.doi.org")
         {
-            // The check character of a SICI may be `#`, and its parts are full of `?` and `#`:
-            // there they are no query.
+            // The check character of a SICI may be `#`, and its parts are full of `?` and `#`.
+            // These characters do not begin a query or fragment there.
             let sici = path.to_ascii_lowercase().contains("(sici)");
             let path = if sici { path } else { path_alone(path) };
             let path = strip_prefix_ignore_case(path, "doi:").unwrap_or(path);
@@ -104,7 +103,7 @@ impl Doi {
         Self::read_bare(text)
     }
 
-    /// Reads a DOI without prefix; `None` when it does not begin like one.
+    /// Reads a DOI without prefix. Returns `None` if the text does not begin like a DOI.
     pub(crate) fn read_bare(text: &str) -> Option<Result<Self, IdentifierError>> {
         let settled = settle(text);
         let rest = settled.strip_prefix("10.")?;
@@ -127,8 +126,8 @@ impl Doi {
     }
 }
 
-/// Takes off encodings and punctuation until nothing changes, so that reading what was written
-/// gives the same again.
+/// Removes encodings and punctuation until nothing changes, so that reading the result again gives
+/// the same [`Doi`].
 fn settle(text: &str) -> String {
     let mut settled = text.trim_matches(is_blank).to_ascii_lowercase();
     loop {

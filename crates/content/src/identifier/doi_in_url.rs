@@ -1,4 +1,4 @@
-//! The DOI that a publisher's URL names: `/doi/10.x/...`, `/doi/pdf/10.x/...`, `/article/10.x/...`,
+//! DOIs in the URLs of publishers: `/doi/10.x/...`, `/doi/pdf/10.x/...`, `/article/10.x/...`,
 //! `?doi=10.x/...`.
 
 use url::Url;
@@ -6,7 +6,7 @@ use url::Url;
 use super::Doi;
 use super::spelling::percent_decoded;
 
-/// Parts of a path that publishers put behind the DOI.
+/// Path segments that publishers append to the DOI.
 const TRAILING_SEGMENTS: [&str; 22] = [
     "pdf",
     "ampdf",
@@ -32,7 +32,7 @@ const TRAILING_SEGMENTS: [&str; 22] = [
     "read",
 ];
 
-/// Endings that publishers put behind the DOI.
+/// Endings that publishers append to the DOI.
 const TRAILING_ENDINGS: [&str; 13] = [
     ".article-info",
     ".article-metrics",
@@ -50,7 +50,7 @@ const TRAILING_ENDINGS: [&str; 13] = [
 ];
 
 impl Doi {
-    /// Reads the DOI that a URL names in its path or query; `None` when there is none.
+    /// Reads the DOI in the path or query of a URL. Returns `None` if neither contains a DOI.
     #[must_use]
     pub fn in_url(url: &Url) -> Option<Self> {
         let query = url.query_pairs().find_map(|(_, value)| within(&value));
@@ -58,7 +58,7 @@ impl Doi {
     }
 }
 
-/// Reads the DOI that begins at a boundary inside a text.
+/// Reads the [`Doi`] that begins at a boundary inside a text.
 fn within(text: &str) -> Option<Doi> {
     let lower = text.to_ascii_lowercase();
     let mut from = 0;
@@ -76,9 +76,9 @@ fn within(text: &str) -> Option<Doi> {
     None
 }
 
-/// Takes off what publishers put behind a DOI.
+/// Removes the [`TRAILING_SEGMENTS`] and [`TRAILING_ENDINGS`] after a DOI.
 fn trimmed(text: &str) -> String {
-    // A SICI has semicolons and slashes of its own; it is read as it stands.
+    // A SICI contains semicolons and slashes, so the text is not trimmed.
     if text.contains("(sici)") {
         return text
             .split(['&', '?', '#'])
@@ -88,7 +88,7 @@ fn trimmed(text: &str) -> String {
             .to_owned();
     }
     let mut text = text.split([';', '&', '?', '#']).next().unwrap_or_default();
-    // From the first part on that no DOI has: `/pdf/...`, `/figures/1`.
+    // Cut from the first segment that no DOI contains: `/pdf/...`, `/figures/1`.
     let mut length = 0;
     for (place, part) in text.split('/').enumerate() {
         if place > 1 && TRAILING_SEGMENTS.contains(&part) {
@@ -100,7 +100,7 @@ fn trimmed(text: &str) -> String {
     loop {
         let before = text.len();
         text = text.trim_end_matches('/');
-        // A file behind the DOI; a number may be its own last part.
+        // A file name after the DOI is cut. A number may be the last part of the DOI itself.
         if let Some((head, last)) = text.rsplit_once('/')
             && head.contains('/')
             && let Some(name) = TRAILING_ENDINGS
@@ -118,7 +118,7 @@ fn trimmed(text: &str) -> String {
             break;
         }
     }
-    // Oxford puts a number of its own behind it.
+    // Oxford appends an article number to the DOI.
     if text.starts_with("10.1093/")
         && let Some((head, last)) = text.rsplit_once('/')
         && head.matches('/').count() > 1
@@ -127,7 +127,7 @@ fn trimmed(text: &str) -> String {
     {
         text = head;
     }
-    // bioRxiv and medRxiv put the version right behind it.
+    // bioRxiv and medRxiv append the version directly to the DOI.
     if text.starts_with("10.1101/")
         && let Some((head, version)) = text.rsplit_once('v')
         && !version.is_empty()
@@ -142,7 +142,7 @@ fn trimmed(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// URLs, and the DOI that each states.
+    /// URLs, each with the DOI that the URL contains.
     const URLS: &[(&str, Option<&str>)] = &[
         (
             "https://www.tandfonline.com/doi/full/10.1080/01621459.2020.1711",

@@ -1,33 +1,33 @@
-//! Why a text is not an identifier.
+//! The error of a text that is not an identifier.
 
 use super::spelling::preview;
 
-/// What is accepted, for the end of messages.
+/// The accepted spellings, for the end of messages.
 const ACCEPTED_IDENTIFIERS: &str = "accepted are a DOI (10.1000/xyz), an arXiv id (2101.00001), pmid:123, PMC123, an OpenAlex work (W123) and http(s) URLs";
 
-/// The text names no work.
+/// A text that names no work.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentifierError {
-    /// There is nothing.
+    /// The text is empty.
     #[error("nothing is there; {ACCEPTED_IDENTIFIERS}")]
     Empty,
-    /// Digits alone could be anything.
+    /// The text is a number without a label: it could be an identifier of several kinds.
     #[error(
         "'{0}' is a bare number; write pmid:{0} if it is a PubMed id, or PMC{0} if it is one of PubMed Central"
     )]
     BareNumber(String),
-    /// It begins like one kind and does not go on like it.
+    /// The text begins like one kind of identifier, and its rest is malformed.
     #[error("'{text}' looks like {kind}, but {why}")]
     Malformed {
-        /// The kind, with its article.
+        /// The kind of identifier, with its article.
         kind: &'static str,
         /// The beginning of the text.
         text: String,
-        /// What is wrong.
+        /// The malformed part.
         why: &'static str,
     },
-    /// It is a link with a name or password in it.
+    /// The link contains a user name or a password.
     #[error(
         "the URL on {host} carries a user name or password, which would end up in logs and manifests; remove it"
     )]
@@ -35,16 +35,16 @@ pub enum IdentifierError {
         /// The host.
         host: String,
     },
-    /// It is a link that is not fetched.
+    /// The link has a scheme that is not supported.
     #[error("a '{0}' URL is not fetched; only http and https are")]
     Scheme(String),
-    /// It begins like a link and is none.
+    /// The text begins like a link and is not a valid URL.
     #[error("this looks like a URL, but it cannot be read: {why}")]
     Address {
-        /// What the URL parser says.
+        /// The message of the URL parser.
         why: String,
     },
-    /// It looks like nothing known.
+    /// The text resembles no known kind of identifier.
     #[error(
         "'{0}' is not a DOI, arXiv id, PMCID, PMID, OpenAlex id or URL; {ACCEPTED_IDENTIFIERS}"
     )]
@@ -52,7 +52,7 @@ pub enum IdentifierError {
 }
 
 impl IdentifierError {
-    /// Says that a text is not of the kind that its column or field promises.
+    /// Describes a text that is not of the kind that its column or field promises.
     pub(crate) fn not_a(kind: &'static str, text: &str) -> Self {
         Self::Malformed {
             kind,

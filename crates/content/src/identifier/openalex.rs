@@ -1,4 +1,4 @@
-//! Works of the `OpenAlex` catalogue.
+//! Identifiers of works in the `OpenAlex` catalogue.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use super::spelling::{
 };
 use super::{IdentifierError, as_text};
 
-/// A work of `OpenAlex`: `W` and a number.
+/// The identifier of a work in `OpenAlex`: `W` and a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OpenAlexId(u64);
 
 impl OpenAlexId {
-    /// Reads an identifier in any spelling that cannot be anything else; `None` when the text is
-    /// none at all.
+    /// Reads an identifier in any unmistakable spelling. Returns `None` if the text is not an
+    /// `OpenAlex` identifier.
     pub(crate) fn read(text: &str) -> Option<Result<Self, IdentifierError>> {
         if let Some(rest) = strip_label(text, "openalex") {
             return Some(
@@ -37,7 +37,8 @@ impl OpenAlexId {
         Self::read_bare(text)
     }
 
-    /// Reads `W` and a number; another letter of `OpenAlex` is a mistake worth naming.
+    /// Reads `W` and a number. Another letter of `OpenAlex` results in an [`IdentifierError`],
+    /// because it names another kind of object.
     pub(crate) fn read_bare(text: &str) -> Option<Result<Self, IdentifierError>> {
         let text = without_trailing_punctuation(text).trim_end_matches('/');
         let letter = text.chars().next()?.to_ascii_uppercase();

@@ -1,4 +1,4 @@
-//! The numbers of `PubMed` and `PubMed` Central.
+//! Identifiers of `PubMed` and `PubMed` Central.
 
 use std::fmt;
 
@@ -30,7 +30,8 @@ impl Pmid {
         self.0
     }
 
-    /// Reads a number that says what it is; `None` when the text does not.
+    /// Reads a number with its label, such as `pmid:`. Returns `None` if the text has no such
+    /// label.
     pub(crate) fn read(text: &str) -> Option<Result<Self, IdentifierError>> {
         if let Some(rest) = strip_label(text, "pmid").or_else(|| strip_label(text, "pubmed")) {
             return Some(
@@ -57,7 +58,7 @@ impl Pmid {
         Self::read_bare(id.split('/').next()?)
     }
 
-    /// Reads the digits alone.
+    /// Reads a number without a label.
     pub(crate) fn read_bare(text: &str) -> Option<Result<Self, IdentifierError>> {
         number(without_trailing_punctuation(text)).map(|number| Ok(Self(number)))
     }
@@ -70,7 +71,7 @@ impl Pmcid {
         self.number
     }
 
-    /// Returns the version, where one was named.
+    /// Returns the version, if the text named a version.
     #[must_use]
     pub const fn version(self) -> Option<u32> {
         self.version
@@ -85,7 +86,7 @@ impl Pmcid {
         }
     }
 
-    /// Reads an identifier that says what it is; `None` when the text does not.
+    /// Reads an identifier with its label. Returns `None` if the text has no such label.
     pub(crate) fn read(text: &str) -> Option<Result<Self, IdentifierError>> {
         let malformed = || {
             Err(IdentifierError::Malformed {
@@ -118,7 +119,7 @@ impl Pmcid {
             .then(|| Self::read_bare(rest).unwrap_or_else(malformed))
     }
 
-    /// Reads the digits, with or without `PMC` before and a version behind.
+    /// Reads the digits, with or without `PMC` before and a version after them.
     pub(crate) fn read_bare(text: &str) -> Option<Result<Self, IdentifierError>> {
         let text = without_trailing_punctuation(text);
         let text = strip_prefix_ignore_case(text, "pmc").unwrap_or(text);

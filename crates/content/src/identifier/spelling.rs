@@ -1,4 +1,4 @@
-//! The dirt around identifiers, and how to take it off.
+//! Removal of the brackets, labels and punctuation around identifiers in texts.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ const BRACKET_PAIRS: [(char, char); 9] = [
     ('\u{ab}', '\u{bb}'),
 ];
 
-/// Takes off white space, and brackets and quotes that stand on both sides.
+/// Removes white space, and brackets and quotes on both sides.
 pub(crate) fn unwrap(text: &str) -> &str {
     let mut text = text.trim_matches(is_blank);
     while let Some((open, close)) = BRACKET_PAIRS
@@ -36,8 +36,8 @@ pub(crate) fn unwrap(text: &str) -> &str {
     text
 }
 
-/// White space, and what looks like it: byte order marks and zero-width characters travel with
-/// copied text.
+/// Tells whether a character is white space or invisible. Byte order marks and zero-width
+/// characters occur in copied text.
 pub(crate) fn is_blank(c: char) -> bool {
     c.is_whitespace()
         || c.is_control()
@@ -47,8 +47,8 @@ pub(crate) fn is_blank(c: char) -> bool {
         )
 }
 
-/// Takes off what ends a sentence rather than an identifier: punctuation, quotes, brackets that
-/// were never opened.
+/// Removes the characters that end a sentence and not an identifier: punctuation, quotes, and
+/// brackets that were never opened.
 pub(crate) fn without_trailing_punctuation(text: &str) -> &str {
     let mut text = text;
     loop {
@@ -70,21 +70,21 @@ pub(crate) fn without_trailing_punctuation(text: &str) -> &str {
     }
 }
 
-/// Undoes percent-encoding where the result is text.
+/// Undoes percent-encoding if the result is UTF-8.
 pub(crate) fn percent_decoded(text: &str) -> Cow<'_, str> {
     percent_encoding::percent_decode_str(text)
         .decode_utf8()
         .unwrap_or(Cow::Borrowed(text))
 }
 
-/// Takes a prefix off, whatever its case.
+/// Removes a prefix, ignoring ASCII case.
 pub(crate) fn strip_prefix_ignore_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     let head = text.get(..prefix.len())?;
     head.eq_ignore_ascii_case(prefix)
         .then(|| &text[prefix.len()..])
 }
 
-/// Takes a label such as `doi` off, followed by a colon, an equals sign or white space.
+/// Removes a label such as `doi`, followed by a colon, an equals sign or white space.
 pub(crate) fn strip_label<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     let rest = strip_prefix_ignore_case(text, label)?;
     let bare = rest.trim_start_matches(is_blank);
@@ -94,8 +94,8 @@ pub(crate) fn strip_label<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     }
 }
 
-/// Splits a link, with or without its scheme, into a lower-case host without `www.` and the rest
-/// after the slash.
+/// Splits a link, with or without its scheme. Returns the host in lower case without `www.`, and
+/// the rest after the slash.
 pub(crate) fn host_and_path(text: &str) -> Option<(String, &str)> {
     let rest = strip_prefix_ignore_case(text, "https:")
         .or_else(|| strip_prefix_ignore_case(text, "http:"));
@@ -117,7 +117,7 @@ pub(crate) fn host_and_path(text: &str) -> Option<(String, &str)> {
     .then(|| (host.to_owned(), path))
 }
 
-/// Cuts query and fragment off a path.
+/// Removes query and fragment from a path.
 pub(crate) fn path_alone(path: &str) -> &str {
     path.split(['?', '#']).next().unwrap_or_default()
 }
@@ -130,7 +130,8 @@ pub(crate) fn number(text: &str) -> Option<u64> {
         .filter(|number| *number > 0)
 }
 
-/// Returns the beginning of a text, for messages, without control characters.
+/// Returns the first [`PREVIEW_CHARS`] characters of a text for messages, without control
+/// characters.
 pub(crate) fn preview(text: &str) -> String {
     let beginning: String = text
         .chars()

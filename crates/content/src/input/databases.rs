@@ -1,9 +1,9 @@
-//! Links of reference managers that lead into a bibliographic database: what is there is a record
-//! of the work behind a login, and never its file.
+//! Links of reference managers into bibliographic databases. Such a link leads to a record behind a
+//! login, never to a file.
 
 use url::Url;
 
-/// The hosts of databases. A host below one of these is one as well.
+/// The hosts of databases. Their subdomains count, too.
 const DATABASE_HOSTS: &[&str] = &[
     "app.dimensions.ai",
     "apps.isiknowledge.com",
@@ -30,8 +30,8 @@ const DATABASE_HOSTS: &[&str] = &[
     "webofscience.com",
 ];
 
-/// Tells whether a link leads to the record of a database, also by the proxy of a library
-/// (`www-scopus-com.proxy.example.edu`, `scopus.com.proxy.example.edu`).
+/// Tells whether a link leads to the record of a database. Links through the proxy of a library
+/// count (`www-scopus-com.proxy.example.edu`, `scopus.com.proxy.example.edu`).
 pub(super) fn is_database_link(url: &Url) -> bool {
     let Some(host) = url.host_str() else {
         return false;
@@ -45,7 +45,7 @@ pub(super) fn is_database_link(url: &Url) -> bool {
     })
 }
 
-/// Tells whether a host is that of a proxy which has the name of another in its own.
+/// Tells whether a host is a proxy whose name contains the known host.
 fn is_proxied(host: &str, known: &str) -> bool {
     let hyphened = known.replace('.', "-");
     let begins = |name: &str| {

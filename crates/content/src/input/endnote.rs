@@ -1,14 +1,14 @@
-//! The XML of `EndNote`: one file, often one line, with a `record` for each work.
+//! The XML of `EndNote`: one file, often one line, with a `record` element for each work.
 
 use super::fields::{ColumnMeaning, FieldRow};
 use crate::resolver::xml::{XmlStep, walk};
 
 /// The longest text of a field that is kept, in bytes.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
-/// The deepest element that is looked at. A text with styles lies eight deep.
+/// Maximum depth of elements that are read. A text with styles is eight levels deep.
 const MAX_DEPTH: usize = 32;
 
-/// Reads all records, and tells whether the file is XML to its end.
+/// Reads all records as [`FieldRow`]s, and tells whether the file is well-formed to its end.
 pub(super) fn read_records(bytes: &[u8]) -> (Vec<FieldRow>, bool) {
     let (mut rows, mut text) = (Vec::new(), String::new());
     let mut row = FieldRow::default();
@@ -64,7 +64,7 @@ pub(super) fn read_records(bytes: &[u8]) -> (Vec<FieldRow>, bool) {
     (rows, root.is_some())
 }
 
-/// A part of a record that says something here.
+/// An element of a record that describes the work.
 #[derive(Clone, Copy)]
 enum EndnoteTag {
     Doi,
@@ -89,7 +89,7 @@ impl EndnoteTag {
         Self::Provider,
     ];
 
-    /// The elements that lead to the part, from the record on.
+    /// Returns the names of the elements that lead from the record to this element.
     const fn path(self) -> &'static [&'static str] {
         match self {
             Self::Doi => &["electronic-resource-num"],
@@ -103,7 +103,7 @@ impl EndnoteTag {
         }
     }
 
-    /// Finds the part that these elements are in, or are.
+    /// Finds the [`EndnoteTag`] that the open elements are in, or are.
     fn around(path: &[String]) -> Option<Self> {
         Self::ALL.into_iter().find(|part| {
             let wanted = part.path();
@@ -112,7 +112,7 @@ impl EndnoteTag {
     }
 }
 
-/// Returns the open elements within the record, if one is open.
+/// Returns the open elements within the record, if a record is open.
 fn path_in_record(open: &[String]) -> Option<&[String]> {
     let record = open
         .iter()

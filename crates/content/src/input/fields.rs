@@ -1,11 +1,11 @@
-//! What a row says, field by field, whatever the row was written in.
+//! The fields of a row, whatever format the row was written in.
 
 use super::databases::is_database_link;
 use crate::identifier::{ArxivId, Doi, Identifier, OpenAlexId, Pmcid, Pmid};
 use crate::work::{Identifiers, Work};
 use url::Url;
 
-/// What a column or key means.
+/// The meaning of a column or key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColumnMeaning {
     Doi,
@@ -15,7 +15,7 @@ pub(super) enum ColumnMeaning {
     OpenAlex,
     /// Any identifier.
     Id,
-    /// The identifier that names the work from now on.
+    /// The identifier that names the work in all records.
     WorkId,
     Url,
     Title,
@@ -23,7 +23,8 @@ pub(super) enum ColumnMeaning {
 }
 
 impl ColumnMeaning {
-    /// Recognises the name of a column or key, in any case, with spaces or hyphens for underscores.
+    /// Finds the meaning of the name of a column or key, in any case, with spaces or hyphens for
+    /// underscores.
     pub(super) fn named(name: &str) -> Option<Self> {
         let name = name
             .trim()
@@ -46,17 +47,17 @@ impl ColumnMeaning {
         })
     }
 
-    /// Returns whether the field can name a work.
+    /// Tells whether the field can name a work.
     pub(super) const fn identifies(self) -> bool {
         !matches!(self, Self::Title | Self::Year)
     }
 }
 
-/// A row as far as it could be read.
+/// The fields of a row that could be read.
 #[derive(Debug, Default)]
 pub(super) struct FieldRow {
     identifiers: Identifiers,
-    /// What links say, which is believed after everything else.
+    /// The identifiers found in links, which count after everything else.
     linked: Identifiers,
     named: Option<Identifier>,
     title: Option<String>,
@@ -65,7 +66,7 @@ pub(super) struct FieldRow {
 }
 
 impl FieldRow {
-    /// Reads a line that is one identifier.
+    /// Reads a line that is one [`Identifier`].
     pub(super) fn of_identifier(text: &str) -> Result<Self, String> {
         let identifier = Identifier::parse(text).map_err(|error| error.to_string())?;
         Ok(Self {
@@ -74,7 +75,7 @@ impl FieldRow {
         })
     }
 
-    /// Takes a field in; a value that says nothing (`null`, `nan`, a dash) is none.
+    /// Reads a field. Placeholders (`null`, `nan`, a dash) count as absent.
     pub(super) fn take(&mut self, field: ColumnMeaning, value: &str) {
         let value = value.trim();
         if value.is_empty()
@@ -85,12 +86,12 @@ impl FieldRow {
             return;
         }
         let read = match field {
-            // The DOI of an arXiv work is the arXiv work.
+            // The DOI that arXiv registers is read as the arXiv work.
             ColumnMeaning::Doi => value
                 .parse::<Doi>()
                 .map(|doi| doi.arxiv().map_or(Identifier::Doi(doi), Identifier::Arxiv)),
             ColumnMeaning::Arxiv => value.parse::<ArxivId>().map(Identifier::Arxiv),
-            // Spreadsheets make 123.0 of 123.
+            // Spreadsheets write 123 as 123.0.
             ColumnMeaning::Pmid => value
                 .strip_suffix(".0")
                 .unwrap_or(value)
@@ -126,7 +127,7 @@ impl FieldRow {
         }
     }
 
-    /// Takes in what a link says. Of several links the first counts that may lead to the work.
+    /// Adds the identifier of a link. Of several links, the first that may lead to the work counts.
     fn take_link(&mut self, identifier: Identifier) {
         let is_record = self.linked.url.as_ref().is_some_and(is_database_link);
         if is_record && matches!(identifier, Identifier::Url(_)) {
@@ -135,15 +136,15 @@ impl FieldRow {
         self.linked.insert(identifier);
     }
 
-    /// Adds what links say, unless the row says otherwise: another DOI is that of another work, and
-    /// the record of a database is never the work itself.
+    /// Adds the identifiers of links, unless the row contradicts them. Another DOI belongs to
+    /// another work, and the record of a database is never the work itself.
     fn join_links(identifiers: &mut Identifiers, mut linked: Identifiers) {
         let is_other = |url: &Url| {
             let (Some(own), Some(named)) = (&identifiers.doi, Doi::in_url(url)) else {
                 return false;
             };
             let (own, named) = (own.to_string(), named.to_string());
-            // A link may say more than the DOI behind it: `/pdf`, `.full`.
+            // A link may have more after the DOI: `/pdf`, `.full`.
             !own.starts_with(&named) && !named.starts_with(&own)
         };
         let is_left_out = linked
@@ -161,15 +162,16 @@ impl FieldRow {
         identifiers.merge(linked);
     }
 
-    /// Takes a field in that may well hold something else: what cannot be read is left out without
-    /// a word.
+    /// Reads a field that often contains something else. An unreadable value is ignored without a
+    /// message.
     pub(super) fn take_quietly(&mut self, field: ColumnMeaning, value: &str) {
         let problems = self.problems.len();
         self.take(field, value);
         self.problems.truncate(problems);
     }
 
-    /// Makes a work of the row, with what had to be left out; or says why there is none.
+    /// Converts the row into a [`Work`], with messages about the fields left out. Returns the
+    /// reason if the row names no work.
     pub(super) fn into_work(self) -> Result<(Work, Vec<String>), String> {
         let Self {
             mut identifiers,

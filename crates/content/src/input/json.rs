@@ -1,4 +1,4 @@
-//! Rows written as JSON: our own fields, `OpenAlex` records, manifests.
+//! Rows written as JSON: our own fields, `OpenAlex` records, and manifests.
 
 use serde_json::Value;
 use url::Url;
@@ -6,8 +6,8 @@ use url::Url;
 use super::RecordedFile;
 use super::fields::{ColumnMeaning, FieldRow};
 
-/// Reads one line of JSON; `None` for a line of a manifest that is about something else than a
-/// work.
+/// Reads one line of JSON as a [`FieldRow`]. Returns `None` for a line of a manifest that is not
+/// about a work.
 pub(super) fn row(text: &str) -> Result<Option<FieldRow>, String> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| format!("it is not valid JSON: {error}"))?;
@@ -34,10 +34,10 @@ pub(super) fn row(text: &str) -> Result<Option<FieldRow>, String> {
     }
 }
 
-/// Reads the file that a record of a manifest names; `None` for other lines, and for records
-/// without a file.
+/// Reads the [`RecordedFile`] that a record of a manifest names. Returns `None` for other lines,
+/// and for records without a file.
 pub(super) fn recorded_file(text: &str) -> Option<RecordedFile> {
-    // Most lists are no manifests, and are not parsed twice.
+    // Most lists are not manifests, and should not be parsed twice.
     if !text.contains("\"sha256\"") {
         return None;
     }
@@ -57,8 +57,8 @@ pub(super) fn recorded_file(text: &str) -> Option<RecordedFile> {
     .filter(|_| is_digest)
 }
 
-/// Reads an item of CSL-JSON, as reference managers write it. Its `id` is a key of theirs and names
-/// nothing.
+/// Reads an item of CSL-JSON, as reference managers write it, into a [`FieldRow`]. The `id` of an
+/// item is a key of the reference manager and names nothing.
 pub(super) fn csl(item: &str) -> Result<FieldRow, String> {
     let item: Value =
         serde_json::from_str(item).map_err(|error| format!("it is not valid JSON: {error}"))?;

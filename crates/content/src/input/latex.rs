@@ -1,6 +1,6 @@
-//! The little of LaTeX that stands in the fields of BibTeX: escaped characters, accents, links.
+//! The LaTeX that occurs in the fields of BibTeX: escaped characters, accents, links.
 
-/// Accents, and the letters that they make of others.
+/// Accent commands, and the letters that result from them.
 const ACCENTS: [(char, &str, &str); 11] = [
     ('"', "aeiouyAEIOU", "äëïöüÿÄËÏÖÜ"),
     ('\'', "aeiouycnszAEIOUYCNSZ", "áéíóúýćńśźÁÉÍÓÚÝĆŃŚŹ"),
@@ -15,7 +15,7 @@ const ACCENTS: [(char, &str, &str); 11] = [
     ('k', "aeAE", "ąęĄĘ"),
 ];
 
-/// Letters that have a name.
+/// Letters with a command of their own.
 const NAMED_LETTERS: [(&str, &str); 12] = [
     ("ss", "ß"),
     ("ae", "æ"),
@@ -31,8 +31,8 @@ const NAMED_LETTERS: [(&str, &str); 12] = [
     ("i", "i"),
 ];
 
-/// Reads a name such as a DOI or a URL: escaped characters as they are meant, without `\url{...}`
-/// around them.
+/// Reads a name such as a DOI or a URL. Escapes are resolved, and a surrounding `\url{...}` is
+/// removed.
 pub(super) fn name(value: &str) -> String {
     let value = value.trim();
     let inner = ["\\url{", "\\href{", "\\doi{", "\\path{"]
@@ -53,7 +53,7 @@ pub(super) fn name(value: &str) -> String {
     plain
 }
 
-/// Reads a title: letters with their accents, no braces, no commands.
+/// Reads a title: accented letters are composed, braces and commands are removed.
 pub(super) fn title(value: &str) -> String {
     let mut plain = String::with_capacity(value.len());
     let mut rest = value;
@@ -69,14 +69,14 @@ pub(super) fn title(value: &str) -> String {
     plain.replace("---", "\u{2014}").replace("--", "\u{2013}")
 }
 
-/// Reads what stands behind a backslash, and returns the rest.
+/// Reads the command after a backslash into `plain`, and returns the rest.
 fn command<'a>(rest: &'a str, plain: &mut String) -> &'a str {
     let Some(first) = rest.chars().next() else {
         return rest;
     };
     let behind = &rest[first.len_utf8()..];
     if let Some((_, letters, made)) = ACCENTS.iter().find(|(accent, ..)| *accent == first) {
-        // A letter as the accent is one only before a brace or a blank: `\v{c}`, but `\varphi`.
+        // A letter is an accent command only before a brace or a blank: `\v{c}`, but `\varphi`.
         let is_accent = !first.is_ascii_alphabetic() || behind.starts_with(['{', ' ']);
         let letter = behind.trim_start_matches(['{', ' ', '\\']).chars().next();
         if let (true, Some(letter)) = (is_accent, letter)
@@ -100,7 +100,7 @@ fn command<'a>(rest: &'a str, plain: &mut String) -> &'a str {
     if let Some((_, letter)) = NAMED_LETTERS.iter().find(|(name, _)| *name == &rest[..end]) {
         plain.push_str(letter);
     }
-    // A blank behind a command ends it.
+    // The blank after a command ends the command and is not text.
     rest[end..]
         .strip_prefix(' ')
         .filter(|_| NAMED_LETTERS.iter().any(|(name, _)| *name == &rest[..end]))

@@ -1,18 +1,18 @@
-//! Lines as bytes, bounded: a list that is one endless line does not fill the memory.
+//! Bounded reading of lines as bytes: a list that is one endless line does not fill the memory.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read as _};
 
-/// One line, without its end.
+/// A line, without its end.
 #[derive(Debug)]
 pub(super) enum RawLine {
     /// The whole line.
     Line { number: u64, bytes: Vec<u8> },
-    /// It was longer than allowed; the rest was skipped.
+    /// The beginning of a line longer than allowed; the rest was skipped.
     Overlong { number: u64, beginning: Vec<u8> },
 }
 
-/// A line, or the error of the reader and the number of the line before it.
+/// A [`RawLine`], or the error of the reader and the number of the line before it.
 pub(super) type RawLineResult = Result<RawLine, (u64, io::Error)>;
 
 /// Reads lines that end with LF, CRLF or the end of the input; a byte order mark before the first
@@ -22,7 +22,7 @@ pub(super) struct RawLines<R> {
     reader: R,
     limit: usize,
     number: u64,
-    /// Lines that were looked at and not taken yet.
+    /// Lines that were inspected by [`RawLines::peek`] and not yet returned.
     ahead: VecDeque<RawLineResult>,
     ended: bool,
 }
@@ -38,7 +38,7 @@ impl<R: BufRead> RawLines<R> {
         }
     }
 
-    /// Returns a line that is still to come, without taking it: the next one is 0.
+    /// Returns a following line without consuming it; the next line has index 0.
     pub(super) fn peek(&mut self, index: usize) -> Option<&RawLineResult> {
         while self.ahead.len() <= index {
             let line = self.read_next()?;
@@ -47,7 +47,7 @@ impl<R: BufRead> RawLines<R> {
         self.ahead.get(index)
     }
 
-    /// Returns what has been read ahead of the first line, white space left out.
+    /// Returns the bytes read ahead of the first line, without leading white space.
     pub(super) fn beginning(&mut self) -> &[u8] {
         if self.number > 0 {
             return &[];
@@ -59,7 +59,7 @@ impl<R: BufRead> RawLines<R> {
         beginning.trim_ascii_start()
     }
 
-    /// Reads everything that is left, up to a number of bytes.
+    /// Reads the rest of the input, up to a number of bytes.
     pub(super) fn rest(&mut self, most: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.reader.by_ref().take(most).read_to_end(&mut bytes)?;
@@ -70,8 +70,8 @@ impl<R: BufRead> RawLines<R> {
         Ok(bytes)
     }
 
-    /// Returns the next line; `None` at the end. An error of the reader is given once, then the
-    /// input has ended.
+    /// Returns the next line; `None` at the end. An error of the reader is returned once and ends
+    /// the input.
     pub(super) fn next(&mut self) -> Option<RawLineResult> {
         self.ahead.pop_front().or_else(|| self.read_next())
     }
@@ -89,7 +89,7 @@ impl<R: BufRead> RawLines<R> {
         }
     }
 
-    /// Refuses a file that begins with the mark of UTF-16.
+    /// Refuses a file that begins with the byte order mark of UTF-16.
     fn is_wide(&mut self) -> io::Result<()> {
         let begins_wide = self.number == 0
             && self.reader.fill_buf().is_ok_and(|begin| {

@@ -1,9 +1,9 @@
-//! Records that run over several lines, as reference managers and databases write them.
+//! Records of several lines, as reference managers and databases write them.
 
 use super::fields::{ColumnMeaning, FieldRow};
 use super::{latex, tagged};
 
-/// What a record is written in.
+/// The notation of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notation {
     Bibtex,
@@ -17,7 +17,7 @@ pub(super) enum Notation {
 }
 
 impl Notation {
-    /// Recognises the notation by a line that begins a file or a record.
+    /// Recognises the notation by the first line of a file or record.
     pub(super) fn of(line: &str) -> Option<Self> {
         let line = line.trim_start();
         let entry = line
@@ -48,7 +48,7 @@ impl Notation {
         }
     }
 
-    /// Tells whether a record ends where the next one begins, if nothing ended it before.
+    /// Tells whether a record without an end mark ends at the beginning of the next.
     const fn ends_at_next(self) -> bool {
         !matches!(self, Self::Bibtex)
     }
@@ -61,7 +61,7 @@ pub(super) struct Collector {
     text: String,
     begun_at: u64,
     depth: i64,
-    /// A brace or parenthesis of the record has come.
+    /// An opening brace or parenthesis of the record was read.
     is_opened: bool,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct TextRecord {
     pub(super) text: String,
 }
 
-/// The longest record, in bytes. A brace that is never closed is found out after as many.
+/// The longest record, in bytes, and so the bound for a brace that is never closed.
 const MAX_RECORD_BYTES: usize = 256 * 1024;
 
 impl Collector {
@@ -85,7 +85,7 @@ impl Collector {
         }
     }
 
-    /// Takes a line in. Returns the record that it ends, if it does.
+    /// Adds a line to the record. Returns the [`TextRecord`] if the line ends it.
     pub(super) fn take(&mut self, number: u64, line: &str) -> Option<TextRecord> {
         let begins = self.notation.begins(line);
         let before = if begins && self.notation.ends_at_next() {
@@ -95,7 +95,7 @@ impl Collector {
         };
         if self.text.is_empty() {
             if !begins {
-                // Between records there may be anything.
+                // Text between records is ignored.
                 return None;
             }
             (self.begun_at, self.depth, self.is_opened) = (number, 0, false);
@@ -119,7 +119,7 @@ impl Collector {
         })
     }
 
-    /// Returns what is left at the end of the file.
+    /// Returns the unfinished record at the end of the file.
     pub(super) fn end(&mut self) -> Option<TextRecord> {
         let text = std::mem::take(&mut self.text);
         (!text.is_empty()).then_some(TextRecord {
@@ -128,7 +128,7 @@ impl Collector {
         })
     }
 
-    /// Reads a record; `None` for one that describes no work, such as a comment or a macro.
+    /// Reads a record. Returns `None` for a record without a work, such as a comment or a macro.
     pub(super) fn read(&self, text: &str) -> Result<Option<FieldRow>, String> {
         match self.notation {
             Notation::Bibtex => bibtex(text),
@@ -140,7 +140,7 @@ impl Collector {
     }
 }
 
-/// Counts how many more braces a line opens than it closes.
+/// Returns the number of opening braces of a line minus that of closing braces.
 fn braces(line: &str) -> i64 {
     let mut depth = 0;
     let mut escaped = false;
@@ -177,7 +177,7 @@ fn ris(text: &str) -> FieldRow {
             "C2" if value.to_ascii_uppercase().starts_with("PMC") => {
                 row.take(ColumnMeaning::Pmcid, value);
             }
-            // Some programs put the DOI there, and others the kind of work.
+            // Some programs write the DOI into `M3`, others the kind of work.
             "M3" if value.starts_with("10.") => row.take_quietly(ColumnMeaning::Url, value),
             "UR" | "L1" | "L2" => row.take_quietly(ColumnMeaning::Url, value),
             _ => {}
@@ -240,7 +240,7 @@ fn fields(body: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Splits a value off: what braces or quotes hold, else what stands before the next comma.
+/// Splits off a value: the text in braces or quotes, or else the text before the next comma.
 fn value(text: &str) -> (&str, &str) {
     let quoted = text.starts_with('"');
     if !quoted && !text.starts_with('{') {

@@ -3,18 +3,19 @@
 use super::fields::{ColumnMeaning, FieldRow};
 use super::tagged::science_field;
 
-/// Stands for "no separator": a table of one column has none, and its values may contain any of the
-/// usual ones.
+/// A byte that stands for "no separator". A table of one column has no separator, and its values
+/// may contain any of the usual separators.
 const NO_SEPARATOR: u8 = 0x1f;
 
-/// The columns of a table, and what separates them.
+/// The columns of a table, and their separator.
 #[derive(Debug)]
 pub(super) struct Table {
     separator: u8,
     columns: Vec<Option<ColumnMeaning>>,
 }
 
-/// How a line of a record ends: within a quoted field that goes on in the next line, or not.
+/// The state at the end of a line of a record: inside a quoted field that continues in the next
+/// line, or outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quotes {
     Open,
@@ -22,15 +23,15 @@ pub(super) enum Quotes {
 }
 
 impl Table {
-    /// Recognises a header: at least one of its columns can name a work, and nothing in it is an
-    /// identifier itself.
+    /// Recognises a header. At least one of its columns can name a work, and no cell is itself an
+    /// identifier.
     pub(super) fn from_header(text: &str) -> Option<Self> {
-        // The last of equals wins, so a table of one column has no separator.
+        // `max_by_key` returns the last of equals, so a table of one column has no separator.
         [b',', b';', b'\t', NO_SEPARATOR]
             .into_iter()
             .map(|separator| {
                 let names = cells(text, separator);
-                // The tables of Web of Science have its tags for names.
+                // The columns of Web of Science tables are named by its tags.
                 let is_science = ["UT", "PT", "DI"]
                     .iter()
                     .all(|tag| names.iter().any(|name| name == tag));
@@ -53,7 +54,7 @@ impl Table {
             .max_by_key(|table| table.columns.iter().flatten().count())
     }
 
-    /// Stands in for a table whose header says nothing: the first column is taken for identifiers.
+    /// Creates a table for a header without known names: the first column is read as identifiers.
     pub(super) fn guess(text: &str) -> Self {
         let separator = [b'\t', b';', b',']
             .into_iter()
@@ -65,16 +66,16 @@ impl Table {
         }
     }
 
-    /// Reads a line of a record, and returns whether the record is inside quotes at its end.
-    /// `quotes` is how the line before it ended. A quote opens a field only at its beginning.
+    /// Reads a line of a record, and returns the [`Quotes`] state at its end. `quotes` is the state
+    /// at the end of the line before. A quote opens a field only at its beginning.
     pub(super) fn quotes_after(&self, quotes: Quotes, line: &[u8]) -> Quotes {
         let mut open = quotes == Quotes::Open;
         let mut at_start = !open;
         for byte in line {
             match byte {
                 b'"' if open => open = false,
-                // Behind a closed quote this is the second half of a doubled one, or dirt; both
-                // open again.
+                // After a closed quote this is the second half of a doubled quote, or dirt. Both
+                // open the field again.
                 b'"' if at_start => open = true,
                 _ => {}
             }
@@ -84,7 +85,7 @@ impl Table {
         if open { Quotes::Open } else { Quotes::Closed }
     }
 
-    /// Reads one record.
+    /// Reads one record as a [`FieldRow`].
     pub(super) fn row(&self, text: &str) -> FieldRow {
         let mut row = FieldRow::default();
         for (field, value) in self.columns.iter().zip(cells(text, self.separator)) {

@@ -27,7 +27,7 @@ pub(super) fn science_tag(line: &str) -> Option<(&str, &str)> {
     (is_name && (rest.is_empty() || rest.starts_with(' '))).then(|| (name, rest.trim()))
 }
 
-/// Tells whether a line begins a file of Web of Science, or one of its records.
+/// Tells whether a line begins a Web of Science file, or a record of such a file.
 pub(super) fn begins_science(line: &str) -> bool {
     let names = [
         "Web of Science",
@@ -43,7 +43,7 @@ pub(super) fn begins_science(line: &str) -> bool {
     }
 }
 
-/// Joins lines without a tag to the field before them; empty ones say nothing.
+/// Joins lines without a tag to the field before them. Empty lines are skipped.
 fn tagged_fields<'a>(
     text: &'a str,
     tag: fn(&'a str) -> Option<(&'a str, &'a str)>,
@@ -109,7 +109,8 @@ pub(super) fn read_science(text: &str) -> FieldRow {
     row
 }
 
-/// Returns the meaning of a tag of Web of Science, which its tables have as a column as well.
+/// Returns the [`ColumnMeaning`] of a Web of Science tag, which is also the name of a column in its
+/// tables.
 pub(super) fn science_field(name: &str) -> Option<ColumnMeaning> {
     Some(match name {
         "DI" => ColumnMeaning::Doi,

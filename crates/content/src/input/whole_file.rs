@@ -1,4 +1,4 @@
-//! Files that are read as a whole: one JSON array of CSL, or `EndNote`'s XML.
+//! Files that are read as a whole: one JSON array of CSL, or the XML of `EndNote`.
 
 use std::io::BufRead;
 
@@ -10,13 +10,14 @@ use super::{
 
 /// The longest file that is read as a whole, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
-/// The longest item of such a file. An abstract and a thousand authors fit.
+/// The longest item of such a file, in bytes. An abstract and a thousand authors fit.
 const MAX_ITEM_BYTES: usize = 1 << 20;
-/// The part of a file by which XML of `EndNote` is recognised, in bytes.
+/// The number of bytes at the beginning of a file by which the XML of `EndNote` is recognised.
 const BEGINNING_BYTES: usize = 4096;
 
 impl<R: BufRead> InputReader<R> {
-    /// Reads a file as a whole that is one JSON array or `EndNote`'s XML, or is said to be.
+    /// Reads the rest of the input as one JSON array or the XML of `EndNote`, if the input is or
+    /// should be such a file.
     pub(super) fn read_items(&mut self) -> Option<BadLine> {
         let is_unknown = matches!(self.shape, ListShape::Unknown);
         let beginning = self.lines.beginning();
@@ -61,7 +62,7 @@ impl<R: BufRead> InputReader<R> {
         })
     }
 
-    /// Returns the next record of an XML file.
+    /// Returns the next record of an XML file as a [`NumberedWork`].
     pub(super) fn next_row(&mut self) -> Option<Result<NumberedWork, BadLine>> {
         let ListShape::Rows(rows, number) = &mut self.shape else {
             return None;
@@ -72,7 +73,7 @@ impl<R: BufRead> InputReader<R> {
         Some(line_of(at, Ok(row), b"<record>"))
     }
 
-    /// Returns the next item of an array.
+    /// Returns the next item of an array as a [`NumberedWork`].
     pub(super) fn next_item(&mut self) -> Option<Result<NumberedWork, BadLine>> {
         let ListShape::Items(items, number) = &mut self.shape else {
             return None;
@@ -88,7 +89,7 @@ impl<R: BufRead> InputReader<R> {
     }
 }
 
-/// Tells whether a file begins as `EndNote` writes XML.
+/// Tells whether a file begins like the XML of `EndNote`.
 fn begins_endnote_xml(beginning: &[u8]) -> bool {
     let beginning = &beginning[..beginning.len().min(BEGINNING_BYTES)];
     let has = |part: &[u8]| beginning.windows(part.len()).any(|found| found == part);

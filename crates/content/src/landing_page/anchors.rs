@@ -1,9 +1,12 @@
-//! Links that a person would click to get the article's file, and no other file of the page.
+//! Links to the article's file, among all links of a page.
 //!
-//! A page has links to cited reports, data sheets, guides and media kits beside the one that is
-//! wanted. A link counts when its URL names the work (DOI, PII, article id), or when it is the only
-//! link of the page's own host that is labelled as the file and nothing else. Everything else is
-//! left alone: no file is better than a wrong one.
+//! A page also links to cited reports, data sheets, guides and media kits. A link counts in two
+//! cases:
+//!
+//! - Its URL names the work (DOI, PII, article id).
+//! - It is the only link to the page's own host whose label names the file and nothing else.
+//!
+//! All other links are ignored: no file is better than a wrong file.
 
 use scraper::{ElementRef, Html};
 use url::Url;
@@ -15,30 +18,30 @@ use super::platforms;
 use super::processor::ProcessorDeadline;
 use crate::titles;
 
-/// Most links taken from a page: an issue's table of contents has hundreds.
+/// Maximum number of links that are taken from a page: the contents of an issue list hundreds.
 const MAX_TAKEN_LINKS: usize = 8;
 
 /// The links of a page that may be the article's file.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    /// Those that name the work, best first.
+    /// The links that name the work, best first.
     pub(super) named: Vec<Url>,
-    /// The one that names the work and something beside it, and whether it is labelled as the file
-    /// on the page's own host; none where several do.
+    /// The only link that names the work together with something else; absent if several links do.
+    /// The flag tells whether its label names the file and its host is the page's.
     pub(super) doubtful: Option<(Url, bool)>,
-    /// The one that is only labelled as the file; none where several are.
+    /// The only link that is recognised by its label alone; absent if several links are.
     pub(super) labelled: Option<Url>,
-    /// Not all links were looked at.
+    /// The limit [`MAX_READ_LINKS`] or the time ended the reading before the last link.
     pub(super) is_cut: bool,
 }
 
-/// Most links that are looked at: no honest page has more.
+/// Maximum number of links that are read: no honest page has more.
 const MAX_READ_LINKS: usize = 10_000;
 
-/// After how many links the time is looked at.
+/// The number of links between two checks of the [`ProcessorDeadline`].
 const LINKS_AT_ONCE: usize = 64;
 
-/// A link as it stands on the page.
+/// A link on the page, with its words.
 struct PageLink<'a> {
     element: ElementRef<'a>,
     target: &'a str,
@@ -47,7 +50,7 @@ struct PageLink<'a> {
 
 /// Collects the links of a page that may be the article's file.
 ///
-/// Where the page states a file, a link whose words are not those of a file is not taken for it.
+/// If the page itself declares a file, only links with the words of a file are taken.
 pub(super) fn collect(
     document: &Html,
     base: &Url,
@@ -95,18 +98,18 @@ pub(super) fn collect(
     collected.into_links()
 }
 
-/// The rank of a link that names the work: the current version before earlier ones, the page's own
-/// host before others, the DOI before other names.
+/// The rank of a link that names the work: the current version before earlier versions, the page's
+/// own host before others, the DOI before other names.
 type Rank = (bool, bool, LinkCertainty);
 
 /// The links found so far.
 #[derive(Default)]
 struct CollectedLinks {
     named: Vec<(Rank, Url)>,
-    /// Links that name the work and may be its data or its slides.
+    /// Links that name the work, but may lead to its data or its slides.
     doubtful: Vec<(Url, bool)>,
     labelled: Vec<Url>,
-    /// Links that are the file to a person, whatever their URL looks like.
+    /// Links that a person would take for the file, whatever their URL looks like.
     rivals: Vec<Url>,
     is_cut: bool,
 }
@@ -125,7 +128,7 @@ impl CollectedLinks {
             let rank = (platforms::is_old_version(&url), !own.is_home(&url), carries);
             self.named.push((rank, url));
         } else if self.doubtful.len() < 2 && self.doubtful.iter().all(|(other, _)| *other != url) {
-            // More than two say no more than two.
+            // Two links suffice to know that the label is not unique.
             let is_labelled = says == Label::TheFile && own.is_home(&url);
             self.doubtful.push((url, is_labelled));
         }
@@ -140,9 +143,9 @@ impl CollectedLinks {
     fn into_links(mut self) -> Links {
         self.named.sort_by_key(|(rank, _)| *rank);
         let named = self.named.into_iter().map(|(_, url)| url);
-        // Several files with the same label are a list, and nothing says which is the article's.
+        // Several files with the same label are a list, in which the article's file is not marked.
         let is_only = self.labelled.len() == 1 && self.rivals.is_empty();
-        // Where not all links were looked at, none is known to be the only one.
+        // If some links were not read, no link is known to be the only match.
         let is_cut = self.is_cut;
         Links {
             named: named.take(MAX_TAKEN_LINKS).collect(),
@@ -156,7 +159,7 @@ impl CollectedLinks {
     }
 }
 
-/// Returns everything on a page that leads somewhere like a link, in document order.
+/// Returns all elements of a page that lead to a URL, in document order.
 fn links(document: &Html) -> Vec<PageLink<'_>> {
     let mut found = Vec::new();
     let mut under_foreign_heading = false;
@@ -191,8 +194,8 @@ fn links(document: &Html) -> Vec<PageLink<'_>> {
     found
 }
 
-/// The most text of an element that is looked at: elements may stand in each other, and each would
-/// hold the rest of the page.
+/// Maximum number of characters of an element's text that are read. Nested elements would otherwise
+/// each contain the rest of the page.
 const MAX_ELEMENT_CHARS: usize = 400;
 
 fn beginning_of(element: ElementRef<'_>) -> String {
@@ -203,7 +206,7 @@ fn beginning_of(element: ElementRef<'_>) -> String {
         .collect()
 }
 
-/// Returns the words on a link: what is seen, else what is said to those who do not see.
+/// Returns the visible words on a link, or else its text for screen readers.
 fn label(element: ElementRef<'_>) -> String {
     let text = beginning_of(element);
     let value = element.value();
@@ -229,7 +232,7 @@ fn label(element: ElementRef<'_>) -> String {
     text
 }
 
-/// Tells whether a link says in words or by its class that a PDF is behind it.
+/// Tells whether the words or the class of a link name a PDF.
 fn says_pdf(element: ElementRef<'_>, label: &str) -> bool {
     let class = element.value().attr("class").unwrap_or_default();
     [label, class]
@@ -238,9 +241,9 @@ fn says_pdf(element: ElementRef<'_>, label: &str) -> bool {
 }
 
 /// Tells whether the words of a link's URL or label name a supplement, a figure, a guide or the
-/// like.
+/// like, and are not words of [`OwnNames`].
 ///
-/// Words that the page's own path or the title has are words of the work, and say nothing.
+/// Words in the page's own path or title belong to the work, and do not count.
 pub(super) fn is_something_else(url: &Url, label: &str, own: &OwnNames) -> bool {
     let any = |text: &str, is: fn(&str) -> bool| {
         titles::words(text)

@@ -1,12 +1,11 @@
-//! Where on a page a link stands: reference lists, footers, navigation and "related" blocks hold
-//! other works' files.
+//! The position of a link on its page. Reference lists, footers, navigation and "related" blocks
+//! contain other works' files.
 
 use std::collections::HashMap;
 
 use scraper::ElementRef;
 
-/// Words of classes and ids of blocks that hold other works' files. A word that begins with one of
-/// these counts, too.
+/// Beginnings of words in the classes and ids of blocks with other works' files.
 const FOREIGN_WORDS: [&str; 26] = [
     "reference",
     "bibliograph",
@@ -36,7 +35,7 @@ const FOREIGN_WORDS: [&str; 26] = [
     "toc",
 ];
 
-/// Words that count only as they stand.
+/// Complete words in the classes and ids of such blocks.
 const FOREIGN_EXACT: [&str; 8] = [
     "ref",
     "refs",
@@ -48,7 +47,7 @@ const FOREIGN_EXACT: [&str; 8] = [
     "footnotes",
 ];
 
-/// Pairs of words that count together.
+/// Pairs of adjacent words in the classes and ids of such blocks.
 const FOREIGN_PAIRS: [(&str, &str); 8] = [
     ("ref", "list"),
     ("cited", "by"),
@@ -60,7 +59,7 @@ const FOREIGN_PAIRS: [(&str, &str); 8] = [
     ("review", "history"),
 ];
 
-/// Headings of sections that hold other works' files.
+/// Headings of sections with other works' files.
 const FOREIGN_HEADINGS: [&str; 22] = [
     "references",
     "reference",
@@ -86,26 +85,26 @@ const FOREIGN_HEADINGS: [&str; 22] = [
     "literature",
 ];
 
-/// Where a link stands.
+/// The kind of block that contains a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LinkBlock {
-    /// In the article, or beside it.
+    /// The article, or the space beside it.
     Own,
-    /// In navigation, or under a heading such as "References": only a link that names the work
-    /// counts.
+    /// Navigation, or a section with a heading such as "References": only a link that names the
+    /// work counts.
     Doubtful,
-    /// In a list of other works' files.
+    /// A list of other works' files.
     Foreign,
 }
 
-/// Looks up the blocks around links; what an element is, is worked out once.
+/// Classifies the blocks around links. The result for each element is cached.
 #[derive(Default)]
 pub(super) struct Blocks {
     known: HashMap<ego_tree::NodeId, LinkBlock>,
 }
 
 impl Blocks {
-    /// Says where an element stands, by the elements around it.
+    /// Returns the [`LinkBlock`] of an element, by the elements around it.
     pub(super) fn around(&mut self, element: ElementRef<'_>) -> LinkBlock {
         let mut worst = LinkBlock::Own;
         for ancestor in
@@ -124,7 +123,7 @@ impl Blocks {
     }
 }
 
-/// Says whether a heading begins a section of other works' files.
+/// Tells whether a heading begins a section of other works' files.
 pub(super) fn is_foreign_heading(heading: &str) -> bool {
     let heading = heading
         .trim()
@@ -155,7 +154,7 @@ fn judge(element: ElementRef<'_>) -> LinkBlock {
         _ if named => LinkBlock::Foreign,
         _ => LinkBlock::Own,
     };
-    // What holds the article's title is the page, whatever it is called.
+    // An element that contains the article's title is the page itself, whatever its name.
     if block != LinkBlock::Own && holds_the_title(element) {
         LinkBlock::Own
     } else {
@@ -173,7 +172,7 @@ fn holds_the_title(element: ElementRef<'_>) -> bool {
 fn is_foreign_name(text: &str) -> bool {
     text.split_ascii_whitespace().any(|name| {
         let words = pieces(name);
-        // The foot of a header is a part of the header.
+        // The footer of a header is a part of the header.
         let is_of_header = |at: usize| at > 0 && words[at - 1] == "header" && words[at] == "footer";
         let one = words.iter().enumerate().any(|(at, word)| {
             FOREIGN_EXACT.contains(&word.as_str())

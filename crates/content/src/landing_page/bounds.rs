@@ -1,43 +1,42 @@
-//! How much of a page is read: up to the point where building its tree would cost more than any
-//! honest page does.
+//! The limit up to which a page is read, before its tree costs more than that of any honest page.
 //!
-//! The tree builder walks the open elements at many tags, compares the attributes of an element
-//! with each other, and opens formatting elements anew in every block: deep nesting, very many
-//! attributes and very many unclosed formatting elements cost the square of their number. What
-//! comes before them (the head with its metas, as a rule) is read all the same.
+//! The tree builder walks the open elements at many tags, and compares the attributes of an element
+//! with each other. It also reopens unclosed formatting elements in every block. So deep nesting,
+//! many attributes and many unclosed elements cost the square of their number. The part before the
+//! limit is read: as a rule, this is at least the head with its metas.
 
-/// The largest page that is read, in bytes.
+/// Maximum size of a page that is read, in bytes.
 pub(super) const MAX_PAGE_BYTES: usize = 2 << 20;
-/// How many elements may be open at once.
+/// Maximum number of open elements at any position.
 const MAX_OPEN_ELEMENTS: usize = 400;
-/// How many formatting elements may be opened anew, all in all: each block opens all that are not
-/// closed.
+/// Maximum number of formatting elements that are reopened in the whole page: each block reopens
+/// all that are not closed.
 const MAX_REOPENED_ELEMENTS: usize = 300_000;
-/// How many attributes an element may have.
+/// Maximum number of attributes of an element.
 const MAX_ELEMENT_ATTRIBUTES: usize = 200;
 
-/// How many nodes a tree may have, an element with many attributes counted as several. Each takes
-/// some hundred bytes, however little of the page it was.
+/// Maximum number of nodes of a tree. Each takes some hundred bytes, even for a short tag. An
+/// element with many attributes counts as several nodes, see [`ATTRIBUTES_PER_NODE`].
 const MAX_PAGE_NODES: usize = 80_000;
-/// How many attributes take as much as a node.
+/// The number of attributes that take as much memory as a node.
 const ATTRIBUTES_PER_NODE: usize = 4;
-/// How many open elements may be compared with tags, all in all: a tag that closes nothing is
-/// compared with all of them.
+/// Maximum number of comparisons of open elements with tags in the whole page. A closing tag
+/// without an open element is compared with all open elements.
 const MAX_TAG_COMPARISONS: usize = 20_000_000;
 
-/// Elements that have no end.
+/// Elements without content and without a closing tag.
 const VOID_ELEMENTS: [&str; 14] = [
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
     "track", "wbr",
 ];
-/// Elements that the tree builder opens anew in every block until they are closed.
+/// Elements that the tree builder reopens in every block until they are closed.
 const FORMATTING_ELEMENTS: [&str; 14] = [
     "a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u",
 ];
-/// Elements that one of their kind closes.
+/// Elements that end at the next element of the same kind.
 const SELF_CLOSING: [&str; 8] = ["p", "li", "dt", "dd", "tr", "td", "th", "option"];
-/// Elements beyond which nothing is closed by one of its kind: a row in a table within a cell ends
-/// no row of the outer table.
+/// Elements that stop the search of [`closed_by`]: a row of a table within a cell does not end a
+/// row of the outer table.
 const SCOPE_ELEMENTS: [&str; 14] = [
     "table",
     "ul",
@@ -54,19 +53,20 @@ const SCOPE_ELEMENTS: [&str; 14] = [
     "foreignobject",
     "applet",
 ];
-/// The same, for what stands in the cells of a table.
+/// Further elements that stop the search of [`closed_by`], except for rows and cells: a list item
+/// in a cell ends nothing outside the cell.
 const CELL_ELEMENTS: [&str; 2] = ["td", "th"];
-/// Elements whose contents are text, up to their own end.
+/// Elements whose content is text up to their own closing tag.
 const RAW_TEXT_ELEMENTS: [&str; 6] = ["script", "style", "textarea", "title", "noscript", "xmp"];
 
 /// The part of a page whose tree can be built in bounded time.
 pub(super) struct Readable<'a> {
     pub(super) html: &'a str,
-    /// About as many nodes as its tree has.
+    /// An estimate of the number of nodes of its tree.
     pub(super) nodes: usize,
 }
 
-/// Returns the part of a page whose tree can be built in bounded time.
+/// Returns the [`Readable`] part of a page, whose tree can be built in bounded time.
 pub(super) fn readable(html: &str) -> Readable<'_> {
     let mut end = html.len().min(MAX_PAGE_BYTES);
     while !html.is_char_boundary(end) {
@@ -84,16 +84,16 @@ fn is(tag: &Tag<'_>, names: &[&str]) -> bool {
     names.iter().any(|name| name.eq_ignore_ascii_case(tag.name))
 }
 
-/// What follows a tag.
+/// The content that follows a tag.
 #[derive(PartialEq, Eq)]
 enum TagContent {
     /// Elements and text.
     Elements,
-    /// Text up to the tag that closes it.
+    /// Text up to the closing tag.
     Raw,
 }
 
-/// What is open at a point of a page.
+/// The open elements at a position of a page.
 #[derive(Default)]
 struct OpenElements<'a> {
     open: Vec<&'a str>,
@@ -106,11 +106,11 @@ struct OpenElements<'a> {
 }
 
 impl<'a> OpenElements<'a> {
-    /// Reads a page, and returns where it stops being readable, or its length.
+    /// Reads a page. Returns the position of the limit, or the length of the page.
     fn read_up_to_bound(&mut self, html: &'a str) -> usize {
         let mut at = 0;
         while let Some(found) = find(html.as_bytes(), b'<', at) {
-            // The text before it.
+            // The text before the tag is a node.
             self.nodes += usize::from(found > at);
             let Some(tag) = Tag::read(html, found) else {
                 at = found + 1;
@@ -128,7 +128,7 @@ impl<'a> OpenElements<'a> {
             if tag.closes {
                 self.close(&tag);
             } else if is(&tag, &VOID_ELEMENTS) || (self.drawings > 0 && tag.closes_itself) {
-                // Within drawings and formulas any element may close itself.
+                // Within SVG and MathML any element may close itself.
             } else if self.begin(&tag) == TagContent::Raw {
                 at = after_raw(html, at, tag.name);
             } else if self.is_too_deep() {
@@ -165,7 +165,7 @@ impl<'a> OpenElements<'a> {
     fn begin(&mut self, tag: &Tag<'a>) -> TagContent {
         self.drawings += usize::from(is(tag, &["svg", "math"]));
         if is(tag, &["a"]) {
-            // A link within a link closes it.
+            // A link within a link closes the outer link.
             if self.links > 0 {
                 self.formatting = self.formatting.saturating_sub(1);
                 if let Some(index) = self.position("a") {
@@ -189,14 +189,14 @@ impl<'a> OpenElements<'a> {
     }
 
     fn is_too_deep(&self) -> bool {
-        // Unclosed formatting elements are not what makes a page deep.
+        // Unclosed formatting elements do not count as depth.
         self.open.len().saturating_sub(self.formatting) > MAX_OPEN_ELEMENTS
             || self.formatting > MAX_OPEN_ELEMENTS
             || self.reopened > MAX_REOPENED_ELEMENTS
     }
 }
 
-/// Returns the open element that one of its kind closes.
+/// Returns the index of the open element that the next element of its kind closes.
 fn closed_by(name: &str, open: &[&str]) -> Option<usize> {
     let is = |one: &str, names: &[&str]| names.iter().any(|other| other.eq_ignore_ascii_case(one));
     let of_tables = is(name, &["tr", "td", "th"]);
@@ -215,15 +215,16 @@ fn closed_by(name: &str, open: &[&str]) -> Option<usize> {
 struct Tag<'a> {
     name: &'a str,
     closes: bool,
-    /// It ends with `/>`.
+    /// The tag ends with `/>`.
     closes_itself: bool,
     attributes: usize,
-    /// Where the text after it begins.
+    /// The position after the tag.
     end: usize,
 }
 
 impl<'a> Tag<'a> {
-    /// Reads the tag that begins at `start`; `None` where it is none, or a comment.
+    /// Reads the tag that begins at `start`. Returns `None` for a comment, or for text that is not
+    /// a tag.
     fn read(html: &'a str, start: usize) -> Option<Self> {
         let bytes = html.as_bytes();
         if let Some(comment) = html[start..].strip_prefix("<!--") {
@@ -270,8 +271,8 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// Where in a tag a character stands, as the tokenizer of the HTML standard has it: a quote opens a
-/// value only right behind an equals sign.
+/// The position of a character within a tag, as in the tokenizer of the HTML standard. A quote
+/// opens a value only right after an equals sign.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InTag {
     Between,
@@ -305,7 +306,7 @@ impl InTag {
     }
 }
 
-/// Returns how long a comment is, from behind its beginning to behind its end.
+/// Returns the length of a comment, from the end of its opening to the end of its closing mark.
 fn length_of_comment(text: &str) -> usize {
     if text.starts_with('>') {
         return 1;
@@ -313,7 +314,7 @@ fn length_of_comment(text: &str) -> usize {
     if text.starts_with("->") {
         return 2;
     }
-    // One pass: of two searches the one for the rarer end would read the whole page each time.
+    // A single pass. With two searches, that for the rarer end would read the whole page each time.
     let bytes = text.as_bytes();
     let mut ends = (0..bytes.len()).filter_map(|at| {
         let end = ["-->", "--!>"]
@@ -332,7 +333,7 @@ fn find(bytes: &[u8], byte: u8, from: usize) -> Option<usize> {
         .map(|place| from + place)
 }
 
-/// Returns where the contents of an element end whose contents are text.
+/// Returns the end of the content of an element whose content is text.
 fn after_raw(html: &str, from: usize, name: &str) -> usize {
     let bytes = html.as_bytes();
     let mut at = from;
@@ -367,7 +368,8 @@ mod tests {
             format!("{}{}", "<font size=2>".repeat(45), "<p>text".repeat(2_000)),
             format!("<svg>{}</svg><a href=/x.pdf>PDF</a>", "<path d='M0 0'/>".repeat(2_000)),
             format!("{}{}", "<div>".repeat(200), "</div>".repeat(200)).repeat(20),
-            // Stray quotes are parts of names; an apostrophe in a value without quotes is one of it.
+            // Stray quotes are parts of names. An apostrophe in an unquoted value is part of the
+            // value.
             "<li class=\"x\" \"=\"\"><a href=/x.pdf title=\"a b\">it's</a>".repeat(300),
             format!("<p class=\"x\"\">a</p>{}", "<p id=\"y\" data-a=b>text</p>".repeat(300)),
             format!("<p title=5' class>a</p>{}", "<p id='y' data-a=b>text</p>".repeat(300)),
@@ -402,8 +404,8 @@ mod tests {
                 .map(|n| format!("<font size={n}><p>"))
                 .collect::<Vec<_>>()
                 .concat(),
-            // A row closes no row of the table around its own; paragraphs and breaks cost more than
-            // their letters.
+            // A row does not close a row of the outer table. Paragraphs and line breaks cost more
+            // than their letters.
             "<table><tr><td>".repeat(1_000),
             "<ul><li>".repeat(1_000),
             "<p>".repeat(100_000),

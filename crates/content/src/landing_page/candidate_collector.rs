@@ -1,4 +1,4 @@
-//! Collecting the candidate locations of a page, by how it names them.
+//! Collects the candidate locations of a page from the ways in which a page names its files.
 
 use http::HeaderMap;
 use scraper::Html;
@@ -11,7 +11,7 @@ use super::platforms::{self, looks_like_pdf};
 use super::{PageCandidate, anchors, blocks, described_work, each, link_header};
 use crate::location::{LocationOffer, is_link};
 
-/// Meta names whose content is a file, in the order of their reliability.
+/// Names of metas whose content is a file with its [`LocationOffer`], most reliable first.
 const FILE_METAS: [(&str, LocationOffer); 6] = [
     ("citation_pdf_url", LocationOffer::Pdf),
     ("citation_xml_url", LocationOffer::Xml),
@@ -21,16 +21,16 @@ const FILE_METAS: [(&str, LocationOffer); 6] = [
     ("wkhealth_pdf_url", LocationOffer::Pdf),
 ];
 
-/// A file that a page describes beside itself.
+/// A file that a page describes in addition to itself.
 pub(super) struct DescribedFile {
     pub(super) url: String,
-    /// What it is called there.
+    /// The name of the file in this description.
     pub(super) name: String,
     pub(super) offers: LocationOffer,
     pub(super) signal: &'static str,
 }
 
-/// Collects candidate locations, each once, in order.
+/// Collects candidate locations, each once, in the order of their discovery.
 pub(super) struct CandidateCollector<'a> {
     pub(super) page: &'a Url,
     pub(super) base: &'a Url,
@@ -45,7 +45,7 @@ impl CandidateCollector<'_> {
             .any(|candidate| candidate.offers == LocationOffer::Pdf)
     }
 
-    /// Takes what the page states as the article's file.
+    /// Adds the locations that the metas of the page declare as the article's file.
     pub(super) fn stated(&mut self, document: &Html, metas: &[MetaTag]) {
         for (name, offers) in FILE_METAS {
             for meta in metas.iter().filter(|meta| meta.name == name) {
@@ -73,8 +73,8 @@ impl CandidateCollector<'_> {
         }
     }
 
-    /// Takes the files that the page describes beside itself: in `link` elements, `Link` headers
-    /// and JSON-LD. Supplements and guidelines are described there, too.
+    /// Adds the files in `link` elements, in `Link` headers and in JSON-LD. These also describe
+    /// supplements and guidelines.
     pub(super) fn described(
         &mut self,
         document: &Html,
@@ -133,8 +133,10 @@ impl CandidateCollector<'_> {
         }
     }
 
-    /// Takes links that are the file only if nothing better is there: one that names the work and
-    /// something beside it, and, on the work's own page, one that is only labelled as the file.
+    /// Adds links that count only if there is nothing better:
+    ///
+    /// - a link that names the work together with something else
+    /// - on the work's own page, a link with only the label of the file
     pub(super) fn less_certain(
         &mut self,
         doubtful: Option<(Url, bool)>,
@@ -154,7 +156,7 @@ impl CandidateCollector<'_> {
         }
     }
 
-    /// Takes files that the page shows in a frame, where they are its own.
+    /// Adds files that the page embeds in a frame, if the files belong to the page.
     pub(super) fn embedded(&mut self, document: &Html, is_its_page: bool) {
         let (own, names_pdf) = (self.own, self.has_pdf());
         let mut blocks = blocks::Blocks::default();
@@ -202,7 +204,7 @@ impl CandidateCollector<'_> {
         if !is_link(&url) {
             return;
         }
-        // Old templates print http on pages that are served by https.
+        // Old templates print `http` on pages that are served by `https`.
         if self.page.scheme() == "https" && url.scheme() == "http" && url.host() == self.page.host()
         {
             let _ = url.set_scheme("https");

@@ -1,4 +1,4 @@
-//! What a page says about its work: title, year, identifiers.
+//! The title, the year and the identifiers that a page gives of its work.
 
 use scraper::Html;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::location::LocationOffer;
 use crate::titles;
 use crate::work::LearnedMetadata;
 
-/// Metas whose content is the DOI, in the order of their reliability.
+/// Metas whose content is the DOI, most reliable first.
 const DOI_METAS: [&str; 9] = [
     "citation_doi",
     "prism.doi",
@@ -24,7 +24,7 @@ const DOI_METAS: [&str; 9] = [
     "doi",
 ];
 
-/// Metas whose content is an id of the article in its publisher's own scheme.
+/// Metas whose content is the publisher's own id of the article.
 const ID_METAS: [&str; 5] = [
     "citation_pii",
     "citation_id",
@@ -33,7 +33,7 @@ const ID_METAS: [&str; 5] = [
     "citation_article_id",
 ];
 
-/// Kinds of JSON-LD objects that describe an article.
+/// Types of JSON-LD objects that describe an article.
 const ARTICLE_TYPES: [&str; 8] = [
     "ScholarlyArticle",
     "MedicalScholarlyArticle",
@@ -45,7 +45,7 @@ const ARTICLE_TYPES: [&str; 8] = [
     "CreativeWork",
 ];
 
-/// Keys of JSON-LD objects under which other works are described.
+/// Keys of JSON-LD objects whose value describes other works.
 const OTHER_WORKS: [&str; 12] = [
     "citation",
     "isPartOf",
@@ -61,7 +61,7 @@ const OTHER_WORKS: [&str; 12] = [
     "subjectOf",
 ];
 
-/// Reads what the page says about the work.
+/// Reads the [`LearnedMetadata`] of the work from the page.
 pub(super) fn learned(metas: &[MetaTag], linked_data: &[Value], page: &Url) -> LearnedMetadata {
     let first = |names: &[&str]| {
         names
@@ -113,11 +113,11 @@ pub(super) fn learned(metas: &[MetaTag], linked_data: &[Value], page: &Url) -> L
     learned
 }
 
-/// Returns the first DOI that is one: a bad `citation_doi` hides no good one elsewhere.
+/// Returns the first valid [`Doi`]: an invalid `citation_doi` does not hide a valid DOI elsewhere.
 fn doi(metas: &[MetaTag], linked_data: &[Value]) -> Option<Doi> {
     let stated = |name: &&str| {
         let of_name = metas.iter().filter(|meta| meta.name == **name);
-        // Those that say that they are a DOI come before those that say nothing; other schemes are
+        // Metas with the scheme DOI come first, then those without a scheme. Other schemes are
         // other names.
         let (mut said, silent): (Vec<_>, Vec<_>) = of_name
             .filter(|meta| meta.may_be_doi())
@@ -132,7 +132,7 @@ fn doi(metas: &[MetaTag], linked_data: &[Value]) -> Option<Doi> {
         .or_else(|| linked_data.iter().find_map(doi_of_article))
 }
 
-/// Returns the DOI of the article that a JSON-LD tree describes, not of works that it cites.
+/// Returns the [`Doi`] of the article in a JSON-LD tree, and not of works that the article cites.
 fn doi_of_article(value: &Value) -> Option<Doi> {
     match value {
         Value::Array(items) => items.iter().find_map(doi_of_article),
@@ -155,8 +155,8 @@ fn doi_of_article(value: &Value) -> Option<Doi> {
     }
 }
 
-/// Collects the media of the article that a JSON-LD tree describes, not of organisations or works
-/// that it names.
+/// Collects the media of the article in a JSON-LD tree, and not those of other works or
+/// organisations.
 pub(super) fn media_of_article(value: &Value, described: &mut Vec<DescribedFile>) {
     match value {
         Value::Array(items) => items
@@ -177,7 +177,7 @@ pub(super) fn media_of_article(value: &Value, described: &mut Vec<DescribedFile>
     }
 }
 
-/// Walks an article's JSON-LD for media objects that are a PDF or full text.
+/// Collects the media objects in an article's JSON-LD that are a PDF or full text.
 fn media(value: &Value, described: &mut Vec<DescribedFile>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| media(item, described)),
@@ -237,7 +237,7 @@ fn texts(value: &Value) -> Vec<&str> {
     }
 }
 
-/// Returns the ids that the page states in its publisher's own scheme.
+/// Returns the publisher's own ids in the metas of the page.
 pub(super) fn stated_ids(metas: &[MetaTag]) -> Vec<String> {
     metas
         .iter()
@@ -246,7 +246,7 @@ pub(super) fn stated_ids(metas: &[MetaTag]) -> Vec<String> {
         .collect()
 }
 
-/// Tells whether the page describes an article, in one of the ways in which pages do.
+/// Tells whether the page describes an article, in its metas or in its JSON-LD.
 pub(super) fn describes_an_article(metas: &[MetaTag], linked_data: &[Value]) -> bool {
     metas.iter().any(|meta| {
         [
@@ -265,7 +265,7 @@ pub(super) fn describes_an_article(metas: &[MetaTag], linked_data: &[Value]) -> 
         .any(|value| doi_of_article(value).is_some())
 }
 
-/// Reads the JSON-LD of a page; what is broken is left out.
+/// Reads the JSON-LD of a page. Invalid blocks are skipped.
 pub(super) fn linked_data(document: &Html) -> Vec<Value> {
     let scripts = each(document, r#"script[type="application/ld+json"]"#);
     scripts

@@ -1,6 +1,6 @@
-//! The words of links: which say "the file of this article" and which say "something else".
+//! Classification of the words of links: "the file of this article", or "something else".
 
-/// Words that say no more than "the file": in labels, and behind the page's own path.
+/// Words with no more meaning than "the file", in labels and after the page's own path.
 const GENERIC_WORDS: [&str; 72] = [
     "a",
     "accepted",
@@ -76,7 +76,7 @@ const GENERIC_WORDS: [&str; 72] = [
     "volltext",
 ];
 
-/// Beginnings of words of links that lead to something else than the article.
+/// Beginnings of words on links that do not lead to the article.
 const OTHER_FILES: [&str; 39] = [
     "advert",
     "agreement",
@@ -119,8 +119,8 @@ const OTHER_FILES: [&str; 39] = [
     "supporting",
 ];
 
-/// Beginnings of words that say so on a link or as the name of a file; journals have them in their
-/// paths.
+/// Beginnings of such words that count on links and in file names only, because journals have them
+/// in their paths.
 const OTHER_NAMES: [&str; 7] = [
     "comment",
     "correspondence",
@@ -131,7 +131,7 @@ const OTHER_NAMES: [&str; 7] = [
     "terms",
 ];
 
-/// Words that count only as they stand, with or without a number behind: longer ones mean something
+/// Complete words of such links, with or without a number after them. Longer words mean something
 /// else.
 const OTHER_FILES_EXACT: [&str; 21] = [
     "additional",
@@ -157,11 +157,11 @@ const OTHER_FILES_EXACT: [&str; 21] = [
     "toc",
 ];
 
-/// Words that count with a number of one or two digits behind: `rc1` is a referee's comment, `mmc2`
-/// a supplement.
+/// Words of such links that count before a number of one or two digits: `rc1` is a referee's
+/// comment, `mmc2` a supplement.
 const NUMBERED_FILES: [&str; 7] = ["ac", "add", "cc", "ec", "esm", "mmc", "rc"];
 
-/// Returns whether a word says no more than "the file".
+/// Tells whether a word means no more than "the file".
 pub(super) fn is_generic(word: &str) -> bool {
     let version = word
         .strip_prefix('v')
@@ -169,8 +169,8 @@ pub(super) fn is_generic(word: &str) -> bool {
     version || GENERIC_WORDS.contains(&word) || word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns whether a word of a file's name says no more than "the file": `fulltext01` and the `s2`
-/// of `1-s2.0` do not.
+/// Tells whether a word of a file name means no more than "the file": `fulltext01` and the `s2` of
+/// `1-s2.0` do.
 pub(super) fn is_plain_name(word: &str) -> bool {
     let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
     is_generic(word)
@@ -181,13 +181,13 @@ pub(super) fn is_plain_name(word: &str) -> bool {
         || (stem.len() > 3 && GENERIC_WORDS.contains(&stem))
 }
 
-/// Returns whether a word on a link, or in the name of its file, names something else than the
+/// Tells whether a word on a link, or in the name of its file, names something other than the
 /// article.
 pub(super) fn is_other_name(word: &str) -> bool {
     is_other_file(word) || OTHER_NAMES.iter().any(|other| word.starts_with(other))
 }
 
-/// Returns whether a word names something else than the article.
+/// Tells whether a word names something other than the article.
 pub(super) fn is_other_file(word: &str) -> bool {
     let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_numbered = matches!(word.len() - stem.len(), 1..=2) && NUMBERED_FILES.contains(&stem);
@@ -197,17 +197,17 @@ pub(super) fn is_other_file(word: &str) -> bool {
         || OTHER_FILES.iter().any(|other| word.starts_with(other))
 }
 
-/// What the words on a link say.
+/// The meaning of the words on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Label {
-    /// "PDF", "Download article (1.2 MB)" and the like.
+    /// Words such as "PDF" or "Download article (1.2 MB)".
     TheFile,
-    /// Anything else, or nothing.
+    /// Any other words, or an empty label.
     Silent,
 }
 
 impl Label {
-    /// Reads the words on a link. A label that is only a URL says nothing.
+    /// Reads the words on a link. A label that is only a URL is [`Label::Silent`].
     pub(super) fn read(text: &str) -> Self {
         let text = text.trim();
         if text.contains("://") || text.starts_with("www.") || text.chars().count() > 80 {

@@ -1,4 +1,4 @@
-//! The `Link` header (RFC 8288), as far as it names files: signposting.
+//! Files in the `Link` header (RFC 8288), a convention called signposting.
 
 use http::HeaderMap;
 use http::header::LINK;
@@ -15,8 +15,8 @@ pub(super) fn pdf_items(headers: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-/// Splits a header into targets and their parameters; commas inside brackets and quotes separate
-/// nothing.
+/// Splits a header into targets and their parameters. Commas inside brackets and quotes do not
+/// separate.
 fn links(value: &str) -> Vec<(String, String)> {
     let mut links = Vec::new();
     let mut rest = value;

@@ -1,5 +1,6 @@
-//! The words of a link and what stands between them: whether a link names a work, or a part of it,
-//! or another one.
+//! The words of a link and the separators between them.
+//!
+//! [`LinkWords`] decides whether a link names a work, a part of the work, or another work.
 
 use url::Url;
 
@@ -11,16 +12,16 @@ const NAMING_KEYS: [&str; 10] = [
     "id", "doi", "pii", "article", "file", "doc", "paper", "number", "path", "uri",
 ];
 
-/// The words of a link's path, and of the values of its query that name something.
+/// The words of a link's path, and of the query values that name something.
 #[derive(Debug)]
 pub(super) struct LinkWords {
-    /// The path first, then each value of the query.
+    /// The words of the path, followed by those of each query value.
     parts: Vec<Vec<Word>>,
 }
 
 #[derive(Debug)]
 struct Word {
-    /// What stands before it; a slash at the beginning.
+    /// The separator before the word; a slash at the beginning.
     before: char,
     text: String,
 }
@@ -28,7 +29,8 @@ struct Word {
 impl LinkWords {
     pub(super) fn of(link: &Url) -> Self {
         let path = match ojs_article(link.path()) {
-            // The number behind the article's is a galley's, and may be another article's.
+            // The number after the article's is that of a galley, which may belong to another
+            // article.
             Some(article) => words(article),
             None => words(link.path()),
         };
@@ -43,9 +45,8 @@ impl LinkWords {
         }
     }
 
-    /// Tells whether a name, in its normal form, stands here as a whole. Behind it only a new part
-    /// of the path may follow, or what says "the file of this": `.2`, `-6_1` or `.s001` make it the
-    /// name of another work, or of a part.
+    /// Tells whether a normalised name occurs here as a whole. Only a new segment of the path, or
+    /// words for "the file of this", may follow. `.2`, `-6_1` or `.s001` make another name.
     pub(super) fn name(&self, name: &str) -> bool {
         let name: Vec<&str> = name.split('-').collect();
         self.parts
@@ -81,7 +82,7 @@ fn may_follow(next: &Word) -> bool {
         || (labels::is_plain_name(&next.text) && !is_number)
 }
 
-/// Tells whether a word is a version: `v2`.
+/// Tells whether a word is a version, such as `v2`.
 pub(super) fn is_version(word: &str) -> bool {
     word.strip_prefix('v').is_some_and(|number| {
         !number.is_empty() && number.len() < 4 && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -105,7 +106,7 @@ fn words(text: &str) -> Vec<Word> {
     let mut open = false;
     for c in decoded.chars() {
         if !c.is_alphanumeric() {
-            // Of several the slash counts.
+            // Of several separators the slash counts.
             before = if open || before != '/' { c } else { before };
             open = false;
             continue;

@@ -1,4 +1,4 @@
-//! The metas of a page, and where a stub sends browsers on to.
+//! The metas of a page, and the redirect of a stub page.
 
 use scraper::Html;
 use url::Url;
@@ -6,18 +6,18 @@ use url::Url;
 use super::each;
 use crate::location::is_link;
 
-/// A meta of a page.
+/// A meta element of a page.
 #[derive(Debug)]
 pub(super) struct MetaTag {
-    /// Its name, or property where it has no name, in lower case.
+    /// The name, or else the property, in lower case.
     pub(super) name: String,
-    /// What its content is, where that is said, in lower case.
+    /// The declared scheme of the content, in lower case; empty without a declaration.
     pub(super) scheme: String,
     pub(super) content: String,
 }
 
 impl MetaTag {
-    /// Tells whether its content may be a DOI: nothing says that it is another name.
+    /// Tells whether the content may be a DOI: no scheme declares another kind of name.
     pub(super) fn may_be_doi(&self) -> bool {
         self.scheme.is_empty()
             || ["doi", "uri", "url"]
@@ -26,7 +26,7 @@ impl MetaTag {
     }
 }
 
-/// Returns the metas of a page in document order.
+/// Returns the [`MetaTag`]s of a page in document order.
 pub(super) fn metas(document: &Html) -> Vec<MetaTag> {
     each(document, "meta[content]")
         .into_iter()
@@ -50,13 +50,13 @@ pub(super) fn metas(document: &Html) -> Vec<MetaTag> {
         .collect()
 }
 
-/// A refresh after more seconds than this is a page that is read meanwhile.
+/// Maximum delay of a refresh that counts as a redirect. A page with a longer delay is meant to be
+/// read.
 const MAX_REFRESH_S: u32 = 10;
-/// A page with more text than this is no stub.
+/// Maximum length of the text of a stub, in characters.
 const MAX_STUB_CHARS: usize = 2_000;
 
-/// Returns where a refresh or the hidden field of a redirect form leads, on a stub that only sends
-/// browsers on.
+/// Returns the target of a refresh or of a redirect form, on a stub that only redirects browsers.
 pub(super) fn next_hop(document: &Html, base: &Url, metas: &[MetaTag]) -> Option<Url> {
     let refresh = each(document, "meta[http-equiv][content]")
         .into_iter()

@@ -1,5 +1,5 @@
-//! What a link has to carry to be about the page's own work: its DOI, PII, arXiv id or the article
-//! id of the page's URL.
+//! The names of a page's work in links: its DOI, PII, arXiv id, or the article id of the page's
+//! URL.
 
 use std::collections::HashSet;
 
@@ -11,35 +11,35 @@ use super::link_words::{LinkWords, is_version, ojs_article};
 use crate::titles;
 use crate::work::{LearnedMetadata, Work};
 
-/// The names of the page's own work, in the form in which URLs are searched for them.
+/// The names of the page's own work, normalised like the URLs in which they are searched.
 #[derive(Debug, Default)]
 pub(super) struct OwnNames {
-    /// DOIs, and their parts behind the slash where those are long enough to be telling.
+    /// DOIs, and their suffixes if these are long enough to be unique.
     dois: Vec<String>,
-    /// Article ids: PII, arXiv id, the last part of the page's path that has digits.
+    /// Article ids: PII, arXiv id, and the last segment of the page's path that has digits.
     ids: Vec<String>,
-    /// The page's path without its ending.
+    /// The page's path without its file extension.
     path: String,
-    /// Whether the page's query says which article it is: then its path is every article's.
+    /// The query of the page selects the article, so that all articles share the path.
     by_query: bool,
     host: String,
-    /// The words of the title and of the page's path: they say nothing about a link.
+    /// The words of the title and of the page's path, which prove nothing about a link.
     words: HashSet<String>,
 }
 
-/// How surely a link is about the page's own work.
+/// The certainty that a link is about the page's own work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LinkCertainty {
-    /// It has the DOI in it.
+    /// The link contains the DOI.
     Doi,
-    /// It has the article id in it, or is the page's own path with `pdf` or the like behind it.
+    /// The link contains the article id, or is the page's own path with `pdf` or the like after it.
     Id,
-    /// Nothing.
+    /// The link contains no name of the work.
     Nothing,
 }
 
 impl OwnNames {
-    /// Gathers the names: what is known of the work, what the page says, what its URL says.
+    /// Collects the names from the [`Work`], from the page's metadata and from its URL.
     pub(super) fn new(
         page: &Url,
         learned: &LearnedMetadata,
@@ -96,14 +96,14 @@ impl OwnNames {
         own
     }
 
-    /// Tells whether a link is about this work.
+    /// Returns the [`LinkCertainty`] that a link is about this work.
     pub(super) fn carried_by(&self, link: &Url) -> LinkCertainty {
         let words = LinkWords::of(link);
         if self.dois.iter().any(|doi| words.name(doi)) {
             return LinkCertainty::Doi;
         }
         let home = self.is_home(link);
-        // A short number may be anybody's on another host.
+        // On another host, a short number may belong to any article.
         let telling = |id: &&String| home || id.len() > 4;
         if self.ids.iter().filter(telling).any(|id| words.name(id))
             || (home && !self.by_query && self.extended_by(link))
@@ -113,8 +113,8 @@ impl OwnNames {
         LinkCertainty::Nothing
     }
 
-    /// Tells whether a link that does not carry this work names another one: a DOI that is not this
-    /// one's, a longer name that begins as this one's, or another article of the same system.
+    /// Tells whether a link without a name of this work names another work. Such a name is a
+    /// different DOI, a longer name with the same beginning, or another article of the same system.
     pub(super) fn is_anothers(&self, link: &Url) -> bool {
         let doi = crate::identifier::Doi::in_url(link).map(|doi| normal(doi.as_str()));
         let text = normal(link.path());
@@ -129,14 +129,14 @@ impl OwnNames {
             || article.is_some_and(|article| !self.ids.contains(&article))
     }
 
-    /// Tells whether a link stays on the page's host.
+    /// Tells whether a link leads to the page's host.
     pub(super) fn is_home(&self, link: &Url) -> bool {
         host(link) == self.host
     }
 
-    /// Tells whether the name of a link's file says no more than "the file of this": beside the
-    /// work's own names there are only generic words, numbers, versions, and words of the title or
-    /// path. `f1`, `mmc1` or `supp2` are parts of a work.
+    /// Tells whether the file name of a link means no more than "the file of this". Beside the
+    /// work's names, only generic words, numbers, versions, and words of the title or path may
+    /// occur. `f1`, `mmc1` or `supp2` name parts of a work.
     pub(super) fn is_plainly_named_by(&self, link: &Url) -> bool {
         let last = link
             .path_segments()
@@ -156,20 +156,19 @@ impl OwnNames {
         })
     }
 
-    /// Tells whether the words on a link are the work's own: its title or names, or nothing at all,
-    /// as on a picture.
+    /// Tells whether the words on a link are the work's title or names, or empty as on a picture.
     pub(super) fn is_said_by(&self, label: &str) -> bool {
         titles::words(label)
             .iter()
             .all(|word| self.has_word(word) || labels::is_generic(word) || self.ids.contains(word))
     }
 
-    /// Tells whether a word is one of the title or of the page's own path.
+    /// Tells whether a word occurs in the title or in the page's own path.
     pub(super) fn has_word(&self, word: &str) -> bool {
         self.words.contains(word)
     }
 
-    /// Tells whether a link is the page's own path and behind it only what says "the file of this".
+    /// Tells whether a link is the page's own path, followed only by words for "the file of this".
     fn extended_by(&self, link: &Url) -> bool {
         let path = decoded(link.path()).to_ascii_lowercase();
         let Some(rest) = path
@@ -186,14 +185,14 @@ impl OwnNames {
     }
 }
 
-/// Returns a host without `www.`.
+/// Returns the host of a URL without `www.`.
 fn host(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default().to_ascii_lowercase();
     host.strip_prefix("www.")
         .map_or(host.clone(), str::to_owned)
 }
 
-/// Returns the page's path in lower case, without ending and slash.
+/// Returns the page's path in lower case, without file extension and final slash.
 fn stem(page: &Url) -> String {
     let path = decoded(page.path()).to_ascii_lowercase();
     without_ending(path.trim_end_matches('/'))
@@ -223,8 +222,8 @@ fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// Brings a text into the form in which names are searched: lower case, `-` for everything but
-/// letters and digits.
+/// Normalises a text for the search of names: lower case, and `-` for everything but letters and
+/// digits.
 pub(super) fn normal(text: &str) -> String {
     let mut form = String::with_capacity(text.len());
     for c in decoded(text).chars().flat_map(char::to_lowercase) {
@@ -249,7 +248,7 @@ fn forms_of_doi(doi: &str) -> Vec<String> {
     std::iter::once(normal(doi)).chain(suffix).collect()
 }
 
-/// Takes the version off an id such as `hal-01234567v2`.
+/// Removes the version from an id such as `hal-01234567v2`.
 fn without_version(id: &str) -> String {
     match id.rsplit_once('v') {
         Some((head, version))
@@ -263,7 +262,7 @@ fn without_version(id: &str) -> String {
     }
 }
 
-/// Tells whether an id is one of an article and not a year, an ISSN, a volume or a word.
+/// Tells whether an id is unique to an article, unlike a year, an ISSN, a volume or a word.
 fn is_telling(id: &str) -> bool {
     let digits = id.bytes().filter(u8::is_ascii_digit).count();
     let issn = id.len() == 9 && id.as_bytes()[4] == b'-' && digits >= 7;

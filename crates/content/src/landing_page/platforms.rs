@@ -1,9 +1,9 @@
-//! The shapes in which publishing platforms keep PDFs.
+//! The URL patterns of PDFs on publishing platforms.
 
 use serde_json::Value;
 use url::Url;
 
-/// Parts of paths under which publishers keep PDFs, with the platforms that are meant.
+/// Path fragments of PDFs, with the platforms that have them.
 const PDF_PATHS: [&str; 18] = [
     "/pdf/",
     "/_pdf/", // J-Stage
@@ -25,10 +25,10 @@ const PDF_PATHS: [&str; 18] = [
     "/fulltextpdf",
 ];
 
-/// Endings of paths that are PDFs.
+/// Path endings of PDFs.
 const PDF_ENDINGS: [&str; 5] = [".pdf", "/pdf", "/_pdf", "/document", "/pdf-file"];
 
-/// Parts of queries that ask for the PDF.
+/// Query fragments that select the PDF.
 const PDF_QUERIES: [&str; 6] = [
     "representation=pdf", // PLOS until 2013
     "pdf=render",
@@ -38,7 +38,7 @@ const PDF_QUERIES: [&str; 6] = [
     "mimetype=application/pdf",
 ];
 
-/// Returns whether a link looks as if a PDF were behind it.
+/// Tells whether a link looks like the URL of a PDF.
 pub(super) fn looks_like_pdf(link: &str) -> bool {
     let link = link.trim().to_ascii_lowercase();
     let (path, query) = link.split_once('?').unwrap_or((&link, ""));
@@ -48,9 +48,10 @@ pub(super) fn looks_like_pdf(link: &str) -> bool {
         || PDF_QUERIES.iter().any(|part| query.contains(part))
 }
 
-/// Returns the URL of the file behind a link; `None` where nothing says that there is one.
+/// Returns the URL of the file behind a link. Returns `None` if nothing indicates a file.
 ///
-/// Viewers become what they show: `/epdf/` the PDF, a galley page of OJS that says so its download.
+/// A viewer is replaced by the file that it shows: `/epdf/` by the PDF, and an OJS galley page for
+/// a PDF by its download.
 pub(super) fn as_file(url: &Url, says_pdf: bool) -> Option<Url> {
     if !matches!(url.scheme(), "http" | "https") {
         return None;
@@ -65,7 +66,7 @@ pub(super) fn as_file(url: &Url, says_pdf: bool) -> Option<Url> {
     looks_like_pdf(file.as_str()).then_some(file)
 }
 
-/// Returns the download of an OJS galley: `/article/view/ARTICLE/GALLEY` shows it in a frame.
+/// Returns the download of an OJS galley, which `/article/view/ARTICLE/GALLEY` shows in a frame.
 fn ojs_download(path: &str) -> Option<String> {
     let (before, behind) = path.split_once("/article/view/")?;
     let mut parts = behind.split('/');
@@ -86,7 +87,8 @@ pub(super) fn is_old_version(url: &Url) -> bool {
     path.contains("/history/") || path.contains("/archive/") || path.contains("/previous/")
 }
 
-/// Finds the file in the JSON that `ScienceDirect` embeds in its pages: `pdfDownload.urlMetadata`.
+/// Finds the file in the JSON that `ScienceDirect` embeds in its pages, at
+/// `pdfDownload.urlMetadata`.
 pub(super) fn science_direct(value: &Value) -> Option<String> {
     match value {
         Value::Object(object) => {

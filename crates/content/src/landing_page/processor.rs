@@ -1,16 +1,16 @@
-//! How long a page is read, in processor time. Not time on the clock: a machine that is busy must
-//! not lose pages.
+//! A limit of processor time for reading a page. The limit is not clock time, so that a busy
+//! machine loses no pages.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A point in the processor time of this thread.
+/// An instant in the processor time of this thread.
 #[derive(Clone, Copy)]
 pub(super) struct ProcessorDeadline(Duration);
 
 impl ProcessorDeadline {
-    /// Ends when this thread has used so much more time.
+    /// Returns the instant at which this thread has used `limit` more processor time.
     pub(super) fn after(limit: Duration) -> Self {
         Self(spent() + limit)
     }

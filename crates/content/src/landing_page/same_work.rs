@@ -1,4 +1,4 @@
-//! Whether a page is about the work that led there, about a version of it, or about another one.
+//! Comparison of a page with the work that led to it: the same work, a version, or another work.
 
 use scraper::Html;
 use serde_json::Value;
@@ -8,8 +8,8 @@ use super::metas::MetaTag;
 use crate::titles::{self, Likeness};
 use crate::work::{LearnedMetadata, Work};
 
-/// Tells whether the DOI of a page differs from that of the work only in its version, or the titles
-/// are the same.
+/// Tells whether the DOI of a page differs from that of the [`Work`] only in its version, or the
+/// titles are equal.
 pub(super) fn is_version_of(learned: &LearnedMetadata, work: &Work) -> bool {
     let (Some(stated), Some(known)) = (&learned.identifiers.doi, &work.identifiers.doi) else {
         return true;
@@ -24,8 +24,8 @@ pub(super) fn states_another_doi(learned: &LearnedMetadata, work: &Work) -> bool
     }
 }
 
-/// Tells whether a page says in its metas that it is the work's: by its DOI or title, or, where
-/// neither is known, by describing an article at all.
+/// Tells whether the metas of a page identify the page as the work's, by its DOI or title. If
+/// neither is known, any page that describes an article counts.
 pub(super) fn is_its_page(
     learned: &LearnedMetadata,
     work: Option<&Work>,
@@ -40,7 +40,7 @@ pub(super) fn is_its_page(
     (doi.is_some() && learned.identifiers.doi.as_ref() == doi) || same_title()
 }
 
-/// Tells whether a page describes another work than the one that led there: another DOI and another
+/// Tells whether a page describes another work than the given [`Work`]: another DOI and another
 /// title.
 pub(super) fn is_about_another(learned: &LearnedMetadata, work: &Work) -> bool {
     let (Some(title), Some(wanted)) = (&learned.title, &work.title) else {
@@ -49,12 +49,12 @@ pub(super) fn is_about_another(learned: &LearnedMetadata, work: &Work) -> bool {
     states_another_doi(learned, work) && titles::compare(title, wanted) == Likeness::Different
 }
 
-/// How much of the text of a page is searched. A page names its work at its beginning, and every
-/// word of the text is a string.
+/// Maximum number of bytes of a page's text that are searched. A page names its work at its
+/// beginning, and each word costs an allocation.
 const MAX_SEARCHED_TEXT_BYTES: usize = 256 << 10;
 
-/// Tells whether a page that describes no article in its metas is about the work all the same: it
-/// names its DOI or title. Where nothing is known of the work but this page, it is.
+/// Tells whether a page without article metas is about the work: its text contains the DOI or
+/// title. If nothing is known of the work, the page counts as the work's.
 pub(super) fn is_mentioned(document: &Html, work: Option<&Work>) -> bool {
     let Some(work) = work else { return true };
     let (doi, title) = (&work.identifiers.doi, &work.title);

@@ -1,4 +1,4 @@
-//! Building the tree of a page, for no longer than a page is worth.
+//! Building of a page's tree within limits of time and memory.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use scraper::{Html, HtmlTreeSink, Node};
 use super::bounds;
 use super::processor::ProcessorDeadline;
 
-/// How much processor time a tree may take, with the look at how much of the page is readable. What
-/// reads the tree costs about half as much for each of its nodes.
+/// Maximum processor time for building a tree, including [`bounds::readable`]. Later steps cost
+/// about half as much per node.
 const TIME_LIMIT: Duration = Duration::from_millis(125);
-/// How many nodes a tree may have. Elements that are opened anew are not seen beforehand.
+/// Maximum number of nodes of a tree. Reopened elements are not known before the tree is built.
 const MAX_TREE_NODES: usize = 160_000;
-/// How much is given to the builder at a time.
+/// The number of bytes that the builder receives at a time.
 const BUILDER_PIECE_BYTES: usize = 8 << 10;
 
-/// Builds the tree of a page, as far as that costs what honest pages cost. Says also whether that
-/// was not the whole page.
+/// Builds the tree of a page within the limits. The flag tells whether the tree lacks a part of the
+/// page.
 pub(super) fn build(html: &str) -> (Html, bool) {
     let deadline = ProcessorDeadline::after(TIME_LIMIT);
     let bounds::Readable {
@@ -27,7 +27,7 @@ pub(super) fn build(html: &str) -> (Html, bool) {
         nodes,
     } = bounds::readable(html);
     let mut is_cut = rest.len() < html.len();
-    // A vector that grows step by step leaves as much behind as it has, and the allocator keeps it.
+    // A growing vector leaves as much memory behind as it has, and the allocator keeps it.
     let mut document = Html::new_document();
     document.tree = Tree::with_capacity(Node::Document, nodes + nodes / 64 + 16);
     let mut parser =

@@ -1,4 +1,4 @@
-//! What files cost that are made to cost much, by what is read, looked at and kept.
+//! Tests of the cost of hostile files: bytes read, bytes inspected and bytes kept.
 
 use super::cross_reference::entries;
 use super::inflate::{InflateResult, all_of};
@@ -11,7 +11,7 @@ const CATALOGUE: &[u8] = b"<< /Type /Catalog /Pages 2 0 R >>";
 const PAGES: &[u8] = b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>";
 const PAGE: &[u8] = b"<< /Type /Page >>";
 
-/// Opens a file of these bytes.
+/// Opens a file of these bytes as a [`PdfSource`](crate::pdf_structure::source::PdfSource).
 fn source(bytes: &[u8]) -> PdfSource {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f.pdf");
@@ -19,7 +19,7 @@ fn source(bytes: &[u8]) -> PdfSource {
     PdfSource::open(&path).unwrap()
 }
 
-/// Judges a file, and returns how much of it was read in all and at once at most.
+/// Judges a file. Also returns the bytes read in total, and the largest number read at once.
 fn cost(bytes: &[u8]) -> (Option<PdfDamage>, u64, u64) {
     let mut source = source(bytes);
     let damage = inspect(&mut source).unwrap();
@@ -27,7 +27,7 @@ fn cost(bytes: &[u8]) -> (Option<PdfDamage>, u64, u64) {
     (damage, all, at_once)
 }
 
-/// An index that names the same long object again and again would make it be read as often.
+/// An index may name the same long object many times, which must not be read as often.
 #[test]
 fn objects_of_a_stream_that_overlap_are_not_read() {
     let packed = |offsets: &[usize], objects: &str| {
@@ -91,7 +91,8 @@ fn tables_of_any_number_and_stated_size_are_read_within_bounds() {
     assert_eq!(found.len(), MAX_OBJECTS);
 }
 
-/// A thousand tables of half a megabyte would be read to the end of the file each.
+/// The file has a thousand tables of half a megabyte, each of which could be read to the end of the
+/// file.
 #[test]
 fn large_tables_are_not_read_far_beyond_their_end() {
     const TABLES: u64 = 20;

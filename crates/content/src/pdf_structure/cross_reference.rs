@@ -1,4 +1,4 @@
-//! Where the objects of a PDF are, by its own tables.
+//! The positions of the objects of a PDF, from its cross-reference tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -7,22 +7,23 @@ use super::inflate::{self, InflateResult};
 use super::source::PdfSource;
 use super::syntax::{Dictionary, PdfValue, ValueReader};
 
-/// How much of a table is read, at first and at most: most are small.
+/// The numbers of bytes of a table that are read, in successive tries: most tables are small.
 const TABLE_BYTES: [u64; 4] = [64 << 10, 512 << 10, 4 << 20, 32 << 20];
-/// How much is read for the tables of a file, all together.
+/// Maximum number of bytes that are read for all tables of a file.
 const MAX_TABLES_BYTES: u64 = 128 << 20;
-/// The most that the streams of places of a file may expand to, all together.
+/// Maximum size of all cross-reference streams of a file after decompression.
 const MAX_STREAMS_BYTES: usize = 64 << 20;
-/// The most objects, of a table and of all.
+/// Maximum number of objects, of a table and in total.
 pub(super) const MAX_OBJECTS: usize = 1_000_000;
-/// The most tables that lead to each other.
+/// Maximum number of tables that refer to each other.
 const MAX_TABLES: usize = 1_000;
 
-/// How much more is read for the tables of a file.
+/// The remaining allowance for the tables of a file.
 pub(super) struct ReadBudget {
     read_left: u64,
     expanded_left: usize,
-    /// How many rows streams of places had: whoever keeps each of them needs memory for as many.
+    /// The number of rows in cross-reference streams. A reader that keeps each row needs memory for
+    /// all.
     pub(super) rows: usize,
 }
 
@@ -36,29 +37,29 @@ impl ReadBudget {
     }
 }
 
-/// Where an object is.
+/// The position of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ObjectPosition {
-    /// At this byte of the file.
+    /// The object begins at this byte of the file.
     At(u64),
-    /// In a stream of objects.
+    /// The object is in the object stream with this number.
     In(u32),
 }
 
-/// Where the objects of a PDF are.
+/// The positions of the objects of a PDF.
 #[derive(Debug, Default)]
 pub(super) struct CrossReference {
     pub(super) places: BTreeMap<u32, ObjectPosition>,
-    /// The catalogue.
+    /// The number of the catalogue object.
     pub(super) root: Option<u32>,
     pub(super) is_encrypted: bool,
-    /// Not all of it was read: it is larger than that of any paper, or packed in an unknown way.
+    /// A part was not read, because it is larger than any paper's or compressed in an unknown way.
     pub(super) is_partial: bool,
 }
 
 impl CrossReference {
-    /// Reads the table at a place and those that it leads to, newest first; `None` where one of
-    /// them is not there. Tables that would cost too much are left out.
+    /// Reads the table at a position and the tables that it refers to, newest first. Returns `None`
+    /// if a table is missing. Tables that would cost too much are skipped.
     pub(super) fn read(
         source: &mut PdfSource,
         start: u64,
@@ -83,7 +84,7 @@ impl CrossReference {
             };
             table.root = table.root.or_else(|| trailer.reference(b"Root"));
             table.is_encrypted |= trailer.get(b"Encrypt").is_some();
-            // The stream beside a table comes before the earlier table.
+            // The stream beside a table precedes the earlier table.
             next.extend(trailer.number(b"Prev").filter(|at| *at > 0));
             next.extend(trailer.number(b"XRefStm"));
         }
@@ -122,7 +123,7 @@ impl CrossReference {
             let first = u32::try_from(reader.number()?).ok()?;
             let count = u32::try_from(reader.number()?).ok()?;
             for number in first..first.checked_add(count)? {
-                // Some tables state more than they have.
+                // Some tables declare more rows than they have.
                 let begin = reader.at;
                 if reader.takes(b"trailer") {
                     reader.at = begin;
@@ -130,7 +131,7 @@ impl CrossReference {
                 }
                 let at = reader.number()?;
                 reader.number()?;
-                // A free number may be that of an object in another table: writers differ.
+                // A number that is free here may be an object's in another table: writers differ.
                 match reader.word() {
                     b"n" if found.len() < MAX_OBJECTS => {
                         found.push((number, ObjectPosition::At(at)));
@@ -153,7 +154,7 @@ impl CrossReference {
         let data = bytes.get(object.data_at?..)?;
         let length = usize::try_from(dictionary.number(b"Length").unwrap_or(u64::MAX));
         let data = &data[..length.unwrap_or(usize::MAX).min(data.len())];
-        // Its type may be missing.
+        // The type entry may be missing.
         dictionary.get(b"W")?;
         let content = match dictionary.first_filter() {
             None => data.to_vec(),
@@ -182,7 +183,7 @@ impl CrossReference {
         Some(dictionary)
     }
 
-    /// Adds places; those of newer tables stay.
+    /// Adds positions. Positions from newer tables are kept.
     fn add(&mut self, found: Vec<(u32, ObjectPosition)>) {
         for (number, place) in found {
             if self.places.len() >= MAX_OBJECTS {
@@ -194,7 +195,7 @@ impl CrossReference {
     }
 }
 
-/// Reads the entries of a stream of places, as many as objects are kept.
+/// Reads the entries of a cross-reference stream, up to [`MAX_OBJECTS`].
 pub(super) fn entries(
     content: &[u8],
     dictionary: &Dictionary,
@@ -227,12 +228,12 @@ pub(super) fn entries(
     };
     for section in sections.chunks_exact(2) {
         for number in section[0]..section[0].checked_add(section[1])? {
-            // The sizes that are stated may be any.
+            // The declared sizes may be arbitrarily large.
             let Some(row) = rows.next().filter(|_| found.len() < MAX_OBJECTS) else {
                 return Some(found);
             };
             let number = u32::try_from(number).ok()?;
-            // Without a kind all are at places of the file.
+            // Without a type field, all entries are positions in the file.
             let stated = field(row, 0, kind)?.max(u64::from(kind == 0));
             let place = match stated {
                 1 => ObjectPosition::At(field(row, kind, second)?),

@@ -1,4 +1,4 @@
-//! Compressed streams of a PDF.
+//! Decompression of PDF streams.
 
 use std::io;
 
@@ -6,20 +6,21 @@ use flate2::{Decompress, FlushDecompress, Status};
 
 use super::syntax::Dictionary;
 
-/// How much is unpacked at once.
+/// The number of bytes that are decompressed at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What unpacking came to.
+/// The result of decompressing a stream.
 pub(super) enum InflateResult {
-    /// All of it.
+    /// The complete data.
     Whole(Vec<u8>),
-    /// More than is read.
+    /// The data exceed the allowance.
     TooLarge,
-    /// It cannot be unpacked to its end.
+    /// The data cannot be decompressed to their end.
     Broken,
 }
 
-/// Unpacks data. Takes what they expand to from `left`, also where it is of no use.
+/// Decompresses data into an [`InflateResult`]. The decompressed size is subtracted from `left`,
+/// also on failure.
 pub(super) fn all_of(data: &[u8], left: &mut usize) -> InflateResult {
     let mut content = Vec::new();
     let mut is_too_large = false;
@@ -38,9 +39,9 @@ pub(super) fn all_of(data: &[u8], left: &mut usize) -> InflateResult {
     }
 }
 
-/// Returns whether data can be unpacked to their end, without keeping what is in them. `next` gives
-/// them piece by piece, and an empty piece behind the last. Takes what they expand to from `left`;
-/// what is larger than that is not unpacked further, and taken as whole.
+/// Tells whether data can be decompressed to their end, without keeping the result. `next` returns
+/// the data piece by piece, then an empty piece. The decompressed size is subtracted from `left`;
+/// data beyond the allowance are not decompressed further and count as complete.
 pub(super) fn is_whole(
     mut next: impl FnMut() -> io::Result<Vec<u8>>,
     left: &mut u64,
@@ -58,18 +59,18 @@ pub(super) fn is_whole(
     }
 }
 
-/// How far unpacking is.
+/// The state of a decompression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InflateProgress {
-    /// The end was there, and all before it is as it was packed.
+    /// The end was reached and all data are intact.
     Ended,
-    /// More data are needed.
+    /// More input is needed.
     Continues,
-    /// No more is wanted, or the data are not as they were packed.
+    /// The receiver wants no more output, or the data are damaged.
     Stopped,
 }
 
-/// Unpacks data that come piece by piece.
+/// Decompresses data that arrive piece by piece.
 struct Unpacker {
     state: Decompress,
     piece: Vec<u8>,
@@ -83,7 +84,7 @@ impl Unpacker {
         }
     }
 
-    /// Unpacks the next data, as long as `take` wants more.
+    /// Decompresses the next piece, until `take` returns `false`.
     fn feed(&mut self, mut data: &[u8], mut take: impl FnMut(&[u8]) -> bool) -> InflateProgress {
         loop {
             let (read, written) = (self.state.total_in(), self.state.total_out());
@@ -104,7 +105,7 @@ impl Unpacker {
     }
 }
 
-/// Undoes the prediction of rows, as PNG has it.
+/// Undoes the row prediction of PNG.
 pub(super) fn without_predictor(content: Vec<u8>, dictionary: &Dictionary) -> Vec<u8> {
     let parameters = dictionary.get(b"DecodeParms");
     let parameters = parameters.and_then(|found| match found.as_array() {
@@ -139,7 +140,7 @@ pub(super) fn without_predictor(content: Vec<u8>, dictionary: &Dictionary) -> Ve
     rows
 }
 
-/// Returns the neighbour that is nearest to their plane (PNG's fourth filter).
+/// Returns the neighbour that is nearest to the plane of all three (PNG's fourth filter).
 fn nearest(left: u8, above: u8, corner: u8) -> u8 {
     let plane = i16::from(left) + i16::from(above) - i16::from(corner);
     let far = |byte: u8| (plane - i16::from(byte)).abs();

@@ -1,4 +1,4 @@
-//! The objects of a PDF: read one by one, and found where its tables do not lead to them.
+//! The objects of a PDF: read by number, or found by a scan if the tables do not lead to them.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,47 +10,49 @@ use super::inflate::{self, InflateResult};
 use super::source::PdfSource;
 use super::syntax::{ObjectText, PdfValue, ValueReader};
 
-/// How much of an object is read, at first and at most: its stream's data not counted.
+/// The numbers of bytes of an object that are read, in successive tries, without the data of its
+/// stream.
 const OBJECT_BYTES: [u64; 3] = [1 << 10, 64 << 10, 4 << 20];
-/// How much of a file is read to see whether an object begins there.
+/// The number of bytes that are read to check whether an object begins at a position.
 const HEADER_BYTES: u64 = 40;
-/// The most that the streams of objects of a file may expand to, all together: a value takes many
-/// times its text.
+/// Maximum size of all object streams of a file after decompression. A value takes many times the
+/// memory of its text.
 const MAX_UNPACKED_BYTES: usize = 8 << 20;
-/// How much of an object is read to see whether it is a catalogue.
+/// The number of bytes of an object that are read to check whether it is a catalogue.
 const CATALOGUE_BYTES: u64 = 4 << 10;
-/// How much stands behind an object at least before it is known that no stream follows.
+/// The number of bytes after an object that show that no stream follows.
 const BEHIND_BYTES: usize = 16;
-/// How many objects a stream of them may have.
+/// Maximum number of objects in one object stream.
 const MAX_PACKED: usize = 100_000;
 
-/// An object that was looked for.
+/// The result of [`Objects::get`].
 pub(super) enum FoundObject {
-    /// It is there.
+    /// The object was found.
     Value(Rc<PdfValue>),
-    /// It is not.
+    /// The file has no such object.
     Nothing,
-    /// It cannot be read here: it is encrypted, packed in an unknown way, or costs too much.
+    /// The object cannot be read, because it is encrypted, compressed in an unknown way, or costs
+    /// too much.
     Unknown,
 }
 
-/// What is at the place of an object.
+/// The content at the position of an object.
 pub(super) enum ObjectAt {
     Object(ObjectText),
-    /// No object that can be read.
+    /// No readable object.
     Nothing,
-    /// Reading it would cost too much.
+    /// Reading the object would cost too much.
     TooCostly,
 }
 
-/// The objects of a PDF.
+/// The objects of a PDF, by the numbers in its [`CrossReference`].
 pub(super) struct Objects {
     pub(super) table: CrossReference,
-    /// What is before the header of the file, where its tables do not count that.
+    /// The number of bytes before the header of the file, if its tables do not count them.
     pub(super) shift: u64,
-    /// Streams of objects that were unpacked.
+    /// Object streams that were decompressed.
     packed: BTreeMap<u32, ObjectStream>,
-    /// How much more may be unpacked.
+    /// The remaining allowance for decompression.
     left: usize,
 }
 
@@ -64,7 +66,7 @@ impl Objects {
         }
     }
 
-    /// Reads the object that begins at a place.
+    /// Reads the object that begins at a position, as an [`ObjectAt`].
     pub(super) fn at(source: &mut PdfSource, at: u64) -> io::Result<ObjectAt> {
         for most in OBJECT_BYTES {
             let is_again = most > OBJECT_BYTES[0];
@@ -75,7 +77,7 @@ impl Objects {
             let mut reader = ValueReader::new(&bytes);
             let object = reader.object();
             let is_all = (bytes.len() as u64) < most;
-            // A stream may begin right behind what was read.
+            // A stream may begin right after the bytes that were read.
             let is_whole = object.as_ref().is_some_and(|object| {
                 object.data_at.is_some() || reader.at + BEHIND_BYTES < bytes.len()
             });
@@ -86,13 +88,13 @@ impl Objects {
         Ok(ObjectAt::Nothing)
     }
 
-    /// Reads the short object that begins at a place, as a catalogue is.
+    /// Reads a short object, such as a catalogue, that begins at a position, as an [`ObjectText`].
     pub(super) fn short_at(source: &mut PdfSource, at: u64) -> io::Result<Option<ObjectText>> {
         let bytes = source.window(at, CATALOGUE_BYTES)?;
         Ok(ValueReader::new(&bytes).object())
     }
 
-    /// Reads an object by its number.
+    /// Reads an object by its number, as a [`FoundObject`].
     pub(super) fn get(&mut self, source: &mut PdfSource, number: u32) -> io::Result<FoundObject> {
         match self.table.places.get(&number) {
             Some(ObjectPosition::At(at)) => {
@@ -137,7 +139,8 @@ impl Objects {
         })
     }
 
-    /// Returns the objects that the table places where none begins.
+    /// Returns the numbers of the objects whose position in the table is not the beginning of an
+    /// object.
     pub(super) fn misplaced(&self, source: &mut PdfSource) -> io::Result<Vec<u32>> {
         let mut misplaced = Vec::new();
         for (number, place) in &self.table.places {
@@ -152,14 +155,14 @@ impl Objects {
         Ok(misplaced)
     }
 
-    /// Finds every object by reading the whole file: the last of each number counts. No more are
-    /// kept than tables may have.
+    /// Finds every object by a scan of the whole file. The last object of each number counts. At
+    /// most [`MAX_OBJECTS`] are returned.
     pub(super) fn scan(source: &mut PdfSource) -> io::Result<BTreeMap<u32, u64>> {
         const OVERLAP: usize = 64;
         let mut found = BTreeMap::new();
         source.each_chunk(OVERLAP, |from, bytes| {
             for at in places_of(bytes, b"obj") {
-                // What begins before this piece was found in the one before.
+                // An object that begins before this piece was found in the previous piece.
                 if from > 0 && at < OVERLAP / 2 {
                     continue;
                 }
@@ -174,15 +177,15 @@ impl Objects {
     }
 }
 
-/// A stream of objects.
+/// An object stream, decompressed or refused.
 enum ObjectStream {
     Objects(BTreeMap<u32, Rc<PdfValue>>),
-    /// It is packed in a way that is not read here, or costs too much.
+    /// The stream is compressed in an unknown way, or costs too much.
     Unknown,
     Damaged,
 }
 
-/// Reads a stream of objects, if it expands to no more than what is left.
+/// Reads an [`ObjectStream`], if its decompressed size is within the allowance.
 fn unpack(source: &mut PdfSource, at: u64, left: &mut usize) -> io::Result<ObjectStream> {
     let object = match Objects::at(source, at)? {
         ObjectAt::Object(object) => object,
@@ -213,8 +216,8 @@ fn unpack(source: &mut PdfSource, at: u64, left: &mut usize) -> io::Result<Objec
     Ok(packed_objects(&content, first).map_or(ObjectStream::Unknown, ObjectStream::Objects))
 }
 
-/// Reads the objects of a stream of them, whose index ends at `first`. Returns `None` if they
-/// overlap or are too many: reading costs no more than the content is long.
+/// Reads the objects of an object stream whose index ends at `first`. Returns `None` if the objects
+/// overlap or are too many: the cost must not exceed the length of the content.
 pub(super) fn packed_objects(content: &[u8], first: usize) -> Option<BTreeMap<u32, Rc<PdfValue>>> {
     let index = content.get(..first).unwrap_or_default();
     let mut index = std::str::from_utf8(index)
@@ -233,7 +236,7 @@ pub(super) fn packed_objects(content: &[u8], first: usize) -> Option<BTreeMap<u3
         };
         let mut reader = ValueReader::new(text);
         let value = reader.value(0);
-        // What cannot be read here may be read to the end elsewhere.
+        // A value that cannot be read here may be readable to another program, so all of it counts.
         let length = value.as_ref().map_or(text.len(), |_| reader.at);
         left = left.checked_sub(length)?;
         objects.extend(value.map(|value| (number, Rc::new(value))));
@@ -249,7 +252,8 @@ fn begins_object(bytes: &[u8], number: u32) -> bool {
     is_it && bytes[reader.at..].starts_with(b"obj")
 }
 
-/// Reads the number of the object whose `obj` stands at a place, and where it begins.
+/// Returns the number of the object whose `obj` keyword is at a position, and the start of the
+/// object.
 fn header_before(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     let before = &bytes[at.saturating_sub(24)..at];
     let text = before.trim_ascii_end();
@@ -269,7 +273,7 @@ fn trailing_digits(text: &[u8]) -> Option<&[u8]> {
     (count > 0).then(|| &text[text.len() - count..])
 }
 
-/// Returns every place of a word.
+/// Returns every position of a word.
 fn places_of<'a>(bytes: &'a [u8], word: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
     let found = bytes.windows(word.len()).enumerate();
     found

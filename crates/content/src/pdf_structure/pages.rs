@@ -1,4 +1,4 @@
-//! The tree of pages: whether every page that it names is there.
+//! The page tree: the check that every page in the tree exists.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,10 +7,10 @@ use super::objects::{FoundObject, Objects};
 use super::source::PdfSource;
 use super::syntax::{Dictionary, PdfValue};
 
-/// The most nodes of the tree that are looked at.
+/// Maximum number of nodes of the tree that are read.
 const MAX_NODES: usize = 20_000;
 
-/// Tells whether the tree of pages is there, with every page that it names.
+/// Tells whether the page tree exists, with every page that it names.
 pub(super) fn find_pages(source: &mut PdfSource, objects: &mut Objects) -> io::Result<bool> {
     let Some(root) = objects.table.root else {
         return Ok(objects.table.is_partial);
@@ -45,7 +45,7 @@ pub(super) fn find_pages(source: &mut PdfSource, objects: &mut Objects) -> io::R
     Ok(has_page)
 }
 
-/// A walk through a tree whose branches may lead to the same nodes: each object is looked at once.
+/// A walk through a tree whose branches may share nodes: each object is read once.
 #[derive(Default)]
 struct TreeWalk {
     next: Vec<u32>,
@@ -53,7 +53,7 @@ struct TreeWalk {
 }
 
 impl TreeWalk {
-    /// Adds the nodes that are not known yet, as many as are looked at.
+    /// Adds nodes that are not yet known, up to [`MAX_NODES`].
     fn add(&mut self, nodes: impl IntoIterator<Item = u32>) {
         for node in nodes {
             if self.next.len() >= MAX_NODES {
@@ -65,8 +65,8 @@ impl TreeWalk {
         }
     }
 
-    /// Adds the nodes below one; a list of them that several nodes share is read once. Returns
-    /// whether the node is a page, or may lead to one by a list that cannot be read here.
+    /// Adds the children of a node; a list that several nodes share is read once. Returns whether
+    /// the node is a page, or may lead to a page by a list that cannot be read.
     fn add_kids(
         &mut self,
         source: &mut PdfSource,

@@ -1,29 +1,28 @@
-//! A file of which parts are read: it may be larger than memory.
+//! Partial reads of a file that may be larger than memory.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// How much is read at once where all of a file is.
+/// The number of bytes read at a time by [`PdfSource::each_chunk`].
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
-/// How much is read, all together, of objects that are longer than the first part of them that is
-/// read, and of streams of objects. A comment behind every object makes each of them as long as the
-/// file.
+/// Maximum number of bytes that are read for long objects and for object streams of a file. A
+/// comment after every object could make each of them as long as the file.
 const MAX_OBJECT_BYTES: u64 = 32 << 20;
-/// How much the streams of a file may expand to, all together, when zeros in them are judged.
+/// Maximum decompressed size of all streams of a file, in the check of their zeros.
 const MAX_EXPANDED_BYTES: u64 = 1 << 30;
 
-/// A file of which parts are read.
+/// A file that is read in parts.
 pub(super) struct PdfSource {
     file: File,
     pub(super) length: u64,
     objects_left: u64,
-    /// How much more of streams is read when zeros in them are judged. The streams of a file are
-    /// together not longer than the file, unless they overlap.
+    /// The remaining bytes of streams that may be read in the check of their zeros. The streams of
+    /// a file together are not longer than the file, unless they overlap.
     streams_left: u64,
-    /// How much more the streams of the file may expand to.
+    /// The remaining decompressed bytes of streams.
     pub(super) expanded_left: u64,
-    /// How much was read in all, and at once at most.
+    /// The number of bytes read in total, and the largest number read at once.
     #[cfg(test)]
     pub(super) read: (u64, u64),
 }
@@ -43,23 +42,23 @@ impl PdfSource {
         })
     }
 
-    /// Takes the cost of reading more of an object from the budget of the file. Returns `false` if
-    /// too much was read already.
+    /// Subtracts the cost of reading more of an object from the allowance of the file. Returns
+    /// `false` if the allowance is used up.
     pub(super) fn spend_on_objects(&mut self, bytes: u64) -> bool {
         let is_enough = self.objects_left > 0;
         self.objects_left = self.objects_left.saturating_sub(bytes);
         is_enough
     }
 
-    /// Takes the cost of reading a stream from the budget of the file. Returns `false` if too much
-    /// was read already.
+    /// Subtracts the cost of reading a stream from the allowance of the file. Returns `false` if
+    /// the allowance is used up.
     pub(super) fn spend_on_streams(&mut self, bytes: u64) -> bool {
         let is_enough = bytes <= self.streams_left;
         self.streams_left = self.streams_left.saturating_sub(bytes);
         is_enough
     }
 
-    /// Reads up to `most` bytes from a place on; none beyond the end.
+    /// Reads up to `most` bytes from a position. Beyond the end of the file, the result is empty.
     pub(super) fn window(&mut self, at: u64, most: u64) -> io::Result<Vec<u8>> {
         let most = most.min(self.length.saturating_sub(at));
         let mut bytes = Vec::with_capacity(usize::try_from(most).unwrap_or(0) + 32);
@@ -74,7 +73,8 @@ impl PdfSource {
         Ok(bytes)
     }
 
-    /// Reads all of it, piece by piece: each with its place and `overlap` bytes of the next one.
+    /// Reads the whole file piece by piece. Each piece has its position and `overlap` bytes of the
+    /// next piece.
     pub(super) fn each_chunk(
         &mut self,
         overlap: usize,

@@ -1,13 +1,14 @@
-//! The values that a PDF is written in, as far as its structure needs them.
+//! The syntax of PDF values, as far as the structure of a file needs it.
 
 use std::ops::Range;
 
-/// How deep values may stand in each other.
+/// Maximum nesting depth of values.
 const MAX_DEPTH: usize = 32;
-/// The most values that a reader keeps: each takes some ten times its text.
+/// Maximum number of values that a reader keeps: a value takes about ten times the memory of its
+/// text.
 pub(super) const MAX_VALUES: usize = 1_000_000;
 
-/// The shortest text whose place is kept.
+/// The shortest text whose position is kept.
 const LONG_TEXT_BYTES: usize = 32;
 
 /// A value of a PDF.
@@ -23,7 +24,7 @@ pub(super) enum PdfValue {
     Array(Vec<PdfValue>),
     /// Values by name.
     Dictionary(Dictionary),
-    /// A text, a fraction, a truth value or null.
+    /// A text, a fraction, a boolean or null.
     Other,
 }
 
@@ -49,7 +50,7 @@ impl PdfValue {
         }
     }
 
-    /// Tells whether this is a name.
+    /// Tells whether this value is the given name.
     pub(super) fn is_name(&self, name: &[u8]) -> bool {
         matches!(self, Self::Name(own) if own == name)
     }
@@ -65,7 +66,7 @@ impl Dictionary {
         found.map(|(_, value)| value)
     }
 
-    /// Returns a whole number that is not negative.
+    /// Returns the non-negative whole number under a name.
     pub(super) fn number(&self, name: &[u8]) -> Option<u64> {
         u64::try_from(self.get(name)?.as_integer()?).ok()
     }
@@ -77,12 +78,12 @@ impl Dictionary {
         }
     }
 
-    /// Tells whether its type is the one.
+    /// Tells whether the `Type` entry is the given name.
     pub(super) fn has_type(&self, name: &[u8]) -> bool {
         self.get(b"Type").is_some_and(|kind| kind.is_name(name))
     }
 
-    /// Returns the name of the filter that its stream is read through first.
+    /// Returns the name of the first filter of the stream.
     pub(super) fn first_filter(&self) -> Option<&[u8]> {
         let filter = match self.get(b"Filter")? {
             PdfValue::Array(filters) => filters.first()?,
@@ -95,21 +96,21 @@ impl Dictionary {
     }
 }
 
-/// An object where it stands in the file.
+/// An object with its position in the file.
 pub(super) struct ObjectText {
-    /// Its number.
+    /// The number of the object.
     pub(super) number: u32,
-    /// Its value; that of a stream is its dictionary.
+    /// The value; for a stream, its dictionary.
     pub(super) value: PdfValue,
-    /// Where its value ends, from its own beginning on.
+    /// The end of the value, relative to the start of the object.
     pub(super) value_end: usize,
-    /// Where the data of its stream begin, from its own beginning on.
+    /// The start of the stream's data, relative to the start of the object.
     pub(super) data_at: Option<usize>,
-    /// Where its texts in parentheses stand, from its own beginning on, without the short ones.
+    /// The positions of long texts in parentheses, relative to the start of the object.
     pub(super) long_texts: Vec<Range<usize>>,
 }
 
-/// Reads values from bytes.
+/// Reads [`PdfValue`]s from bytes.
 pub(super) struct ValueReader<'a> {
     bytes: &'a [u8],
     pub(super) at: usize,
@@ -149,7 +150,7 @@ impl<'a> ValueReader<'a> {
         }
     }
 
-    /// Reads a keyword or a number: all up to a delimiter.
+    /// Reads a keyword or a number, up to the next delimiter.
     pub(super) fn word(&mut self) -> &'a [u8] {
         self.skip_space();
         let begin = self.at;
@@ -159,7 +160,7 @@ impl<'a> ValueReader<'a> {
         &self.bytes[begin..self.at]
     }
 
-    /// Takes a keyword if it stands here.
+    /// Consumes a keyword, if the keyword is next.
     pub(super) fn takes(&mut self, keyword: &[u8]) -> bool {
         let begin = self.at;
         let is_it = self.word() == keyword;
@@ -169,16 +170,16 @@ impl<'a> ValueReader<'a> {
         is_it
     }
 
-    /// Reads a whole number that is not negative.
+    /// Reads a non-negative whole number.
     pub(super) fn number(&mut self) -> Option<u64> {
         std::str::from_utf8(self.word()).ok()?.parse().ok()
     }
 
-    /// Reads an object: number, generation, value, and the place of its data.
+    /// Reads an object: number, generation, value, and the position of its data.
     pub(super) fn object(&mut self) -> Option<ObjectText> {
         let number = u32::try_from(self.number()?).ok()?;
         self.number()?;
-        // `obj` may be stuck to what follows.
+        // The `obj` keyword may be stuck to the following text.
         self.skip_space();
         if !self.bytes.get(self.at..)?.starts_with(b"obj") {
             return None;
@@ -205,7 +206,8 @@ impl<'a> ValueReader<'a> {
         })
     }
 
-    /// Reads a value; `None` where the bytes end within it, or it has too many in it.
+    /// Reads a value. Returns `None` if the bytes end within it, or it has more than [`MAX_VALUES`]
+    /// values.
     pub(super) fn value(&mut self, depth: usize) -> Option<PdfValue> {
         self.values_left = self.values_left.checked_sub(1)?;
         if depth > MAX_DEPTH {
@@ -242,7 +244,7 @@ impl<'a> ValueReader<'a> {
                     let name = self.name();
                     entries.push((name, self.value(depth + 1)?));
                 }
-                // Programs write stray words here.
+                // Some programs write stray words here.
                 _ => {
                     self.value(depth + 1)?;
                 }

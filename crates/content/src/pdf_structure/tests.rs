@@ -1,4 +1,4 @@
-//! Files that were cut or emptied at every place, and real ones.
+//! Tests with files that were cut or zeroed at every position, and with real files.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use docstokg_origin_sim::pdf::carrying;
 
 use super::*;
 
-/// Looks for damage in bytes.
+/// Looks for [`PdfDamage`](crate::pdf_structure::PdfDamage) in bytes.
 fn damage(bytes: &[u8]) -> Option<PdfDamage> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f.pdf");
@@ -16,7 +16,7 @@ fn damage(bytes: &[u8]) -> Option<PdfDamage> {
     damage_of(&path).unwrap()
 }
 
-/// Packs the data of a stream.
+/// Compresses the data of a stream.
 pub(super) fn packed(bytes: &[u8]) -> Vec<u8> {
     let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
     packer.write_all(bytes).unwrap();
@@ -41,8 +41,7 @@ pub(super) fn written(objects: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// Writes a file whose objects stand in a stream of objects and whose table is a stream: as most
-/// papers of today are written.
+/// Writes a file with an object stream and a cross-reference stream, like most papers of today.
 fn packed_paper(text: &str) -> Vec<u8> {
     let stream = |number: u32, dictionary: &str, data: &[u8]| {
         let length = data.len();
@@ -90,7 +89,7 @@ fn packed_paper(text: &str) -> Vec<u8> {
     file
 }
 
-/// Returns a text that packs badly.
+/// Returns a text that compresses badly.
 pub(super) fn noise(length: usize) -> String {
     let mut random = fastrand::Rng::with_seed(7);
     (0..length).map(|_| random.alphanumeric()).collect()
@@ -113,7 +112,7 @@ fn a_file_that_is_cut_anywhere_is_damaged() {
         carrying(noise(3_000).as_bytes()),
         packed_paper(&noise(3_000)),
     ] {
-        // The line after the end mark is not missed.
+        // Losing only the line end after the end mark is not damage.
         for length in 0..file.len() - 1 {
             assert!(
                 damage(&file[..length]).is_some(),
@@ -134,7 +133,7 @@ fn a_revision_that_is_cut_is_damaged() {
     }
 }
 
-/// What begins with `xref` updates a file, too, and stands behind the end mark of an earlier part.
+/// An update that begins with `xref` also follows the end mark of an earlier part.
 #[test]
 fn whatever_stands_behind_the_last_end_mark_was_cut() {
     let one = carrying(b"text");
@@ -150,7 +149,8 @@ fn whatever_stands_behind_the_last_end_mark_was_cut() {
     assert_eq!(damage(&[&one, hybrid.as_bytes()].concat()), None);
 }
 
-/// The stream's length is an object of its own, and is lost with the end of the stream.
+/// The length of the stream is a separate object, which is lost together with the end of the
+/// stream.
 #[test]
 fn zeros_over_an_object_of_the_table_are_damage() {
     let data = packed(noise(3_000).as_bytes());
@@ -162,7 +162,7 @@ fn zeros_over_an_object_of_the_table_are_damage() {
         b"<< /Type /Page /Parent 2 0 R /Contents 4 0 R >>".to_vec(),
         stream,
         data.len().to_string().into_bytes(),
-        // The objects behind the hole are found.
+        // The objects after the hole are found.
         b"[]".to_vec(),
     ]);
     assert_eq!(damage(&file), None);
@@ -212,7 +212,7 @@ fn a_file_with_zeros_in_it_is_damaged() {
         for begin in (0..file.len() - length).step_by(97) {
             let mut emptied = file.clone();
             emptied[begin..begin + length].fill(0);
-            // Without its header it is no PDF at all, which is noticed before.
+            // Without its header the file is not a PDF, which an earlier check reports.
             if begin >= 8 {
                 assert!(damage(&emptied).is_some(), "{length} zeros at {begin}");
             }
@@ -253,7 +253,7 @@ fn zeros_in_unpacked_operators_are_damage_and_in_binary_streams_are_not() {
     );
     let metadata = |content: &[u8]| {
         let file = with(&[b"<x:xmpmeta> BI ".as_slice(), content, b"</x:xmpmeta>"].concat());
-        // The spaces take no place in the table.
+        // The spaces do not change the positions in the table.
         let at = file
             .windows(9)
             .position(|part| part == b"<< /Lengt")
@@ -268,14 +268,14 @@ fn zeros_in_unpacked_operators_are_damage_and_in_binary_streams_are_not() {
     assert_eq!(damage(&with(&glyphs)), None, "a table of glyphs");
 }
 
-/// Pictures have zeros in their notes, and in their data where the code of an even area is zero.
+/// Pictures have zeros in their comments, and in their data if the code of an even area is zero.
 #[test]
 fn zeros_in_pictures_are_told_apart() {
     let segment = |mark: u8, data: &[u8]| {
         let [high, low] = u16::try_from(data.len() + 2).unwrap().to_be_bytes();
         [&[0xff, mark, high, low][..], data].concat()
     };
-    // One code, of one bit, for this symbol.
+    // A table with a single code of one bit for this symbol.
     let table = |symbol: u8| {
         let mut table = vec![0x10, 1];
         table.extend([0; 15]);
@@ -304,7 +304,7 @@ fn zeros_in_pictures_are_told_apart() {
             data.len()
         );
         let stream = [head.as_bytes(), &data, b"\nendstream\nendobj\n"].concat();
-        // The stream without a filter that `carrying` writes is replaced.
+        // Replaces the unfiltered stream that `carrying` writes.
         let file = carrying(b"");
         let at = file.windows(7).position(|part| part == b"4 0 obj").unwrap();
         let end = file.windows(4).position(|part| part == b"xref").unwrap();
@@ -347,7 +347,7 @@ fn hostile_files_are_judged_soon() {
     }
 }
 
-/// Every PDF below a directory.
+/// Returns every PDF below a directory.
 fn papers_in(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());

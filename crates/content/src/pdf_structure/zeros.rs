@@ -1,4 +1,4 @@
-//! Runs of zeros in a PDF: where a transfer or a disk left a hole, or where they belong.
+//! Runs of zeros in a PDF: holes left by a transfer or a disk, or regular content.
 
 use std::io;
 use std::ops::Range;
@@ -8,28 +8,28 @@ use super::objects::{FoundObject, ObjectAt, Objects};
 use super::source::{CHUNK_BYTES, PdfSource};
 use super::syntax::PdfValue;
 
-/// The shortest run that is looked at: packed data have none by chance.
+/// The shortest run that is inspected: compressed data contain no such run by chance.
 const MIN_RUN_BYTES: u64 = 32;
-/// Runs as long as this do not belong into data that are packed without a checksum, nor into texts
-/// of objects, where passwords are filled up with zeros.
+/// The run length that is too long for data compressed without a checksum. The same applies to
+/// texts of objects, in which passwords are padded with zeros.
 const LONG_RUN_BYTES: u64 = 128;
-/// Nor do such into data of which zeros are a part.
+/// The run length that is too long for data in which zeros are regular content.
 const EVEN_RUN_BYTES: u64 = 1 << 10;
-/// Nor do such into large pictures in which zeros stand for an even area: of 2,486 files one has
-/// more, and the next 3,780 bytes.
+/// The run length that is too long for large pictures in which zeros stand for an even area. Among
+/// 2,486 files, one had a longer run; the next longest had 3,780 bytes.
 const LARGE_EVEN_RUN_BYTES: u64 = 4 << 10;
-/// A byte of zeros stands for at least two squares of 8 by 8 pixels; an even area is taken for half
-/// of its picture at most.
+/// The number of pixels for which a byte of zeros may stand. A zero byte codes at least two squares
+/// of 8 by 8 pixels, and an even area covers at most half of its picture.
 const PIXELS_PER_EVEN_BYTE: u64 = 256;
 /// The shortest beginning of an object: `1 0 obj`.
 const MIN_HEADER_BYTES: u64 = 7;
-/// The most runs that are looked at.
+/// Maximum number of runs that are inspected.
 const MAX_RUNS: usize = 2_000;
-/// How much before and behind a run is looked at to see whether a stream is text.
+/// The number of bytes on each side of a run that decide whether a stream is text.
 const TEXT_SAMPLE_BYTES: u64 = 4 << 10;
-/// Less than this may be text by chance.
+/// The length below which bytes may look like text by chance.
 const MIN_TEXT_BYTES: usize = 16;
-/// How much of a picture is looked at for its tables.
+/// The number of bytes of a picture that are searched for its tables.
 const PICTURE_HEAD_BYTES: u64 = 1 << 20;
 
 /// A run of zeros.
@@ -39,8 +39,8 @@ struct ZeroRun {
     end: u64,
 }
 
-/// Tells whether a file has zeros where none belong, before `end`. `begins` are the places of its
-/// objects, in order.
+/// Tells whether a file has zeros before `end` that are not regular content. `begins` are the
+/// positions of its objects, in order.
 pub(super) fn are_misplaced(
     source: &mut PdfSource,
     objects: &mut Objects,
@@ -55,7 +55,7 @@ pub(super) fn are_misplaced(
             return Ok(true);
         };
         if checked == Some(begin) {
-            // Its stream was unpacked to the end.
+            // The stream was decompressed to its end.
             continue;
         }
         match verdict(source, objects, &mut picture, begin, run)? {
@@ -67,7 +67,7 @@ pub(super) fn are_misplaced(
     Ok(false)
 }
 
-/// Tells whether a run of zeros covers the beginning of the object that belongs to this place.
+/// Tells whether a run of zeros covers the beginning of the object that belongs at this position.
 pub(super) fn cover(source: &mut PdfSource, at: u64) -> io::Result<bool> {
     let from = at.saturating_sub(MIN_RUN_BYTES - 1);
     let bytes = source.window(from, at - from + MIN_HEADER_BYTES + MIN_RUN_BYTES - 1)?;
@@ -77,9 +77,9 @@ pub(super) fn cover(source: &mut PdfSource, at: u64) -> io::Result<bool> {
 
 enum ZeroJudgement {
     Misplaced,
-    /// All of the stream is as it should be.
+    /// The whole stream is intact.
     WholeStream,
-    /// They may belong there.
+    /// The zeros may be regular content.
     Unclear,
 }
 
@@ -132,7 +132,7 @@ fn verdict(
         return Ok(ZeroJudgement::Misplaced);
     }
     let is_misplaced = match dictionary.first_filter() {
-        // What is encrypted looks like chance.
+        // Encrypted data look random.
         Some(_) if objects.table.is_encrypted && !dictionary.has_type(b"XRef") => true,
         Some(b"FlateDecode" | b"Fl") => match check_stream(source, data_at, length)? {
             Some(true) => return Ok(ZeroJudgement::WholeStream),
@@ -156,8 +156,8 @@ fn verdict(
     Ok(ZeroJudgement::of(is_misplaced))
 }
 
-/// Returns whether a packed stream can be unpacked to its end; `None` where reading it would cost
-/// too much. It is read in pieces, however long it is.
+/// Tells whether a stream can be decompressed to its end. Returns `None` if reading would cost too
+/// much. The stream is read in pieces, whatever its length.
 fn check_stream(source: &mut PdfSource, begin: u64, length: u64) -> io::Result<Option<bool>> {
     let end = begin.saturating_add(length).min(source.length);
     if !source.spend_on_streams(end.saturating_sub(begin)) {
@@ -174,7 +174,7 @@ fn check_stream(source: &mut PdfSource, begin: u64, length: u64) -> io::Result<O
     Ok(Some(is_whole))
 }
 
-/// The beginning of the picture that was looked at last: it may have many runs.
+/// The beginning of the latest picture, kept because a picture may have many runs.
 #[derive(Default)]
 struct Picture {
     data_at: u64,
@@ -182,7 +182,7 @@ struct Picture {
 }
 
 impl Picture {
-    /// Returns the beginning of a picture; nothing where reading it would cost too much.
+    /// Returns the beginning of a picture; empty if reading would cost too much.
     fn head(&mut self, source: &mut PdfSource, data_at: u64, length: u64) -> io::Result<&[u8]> {
         if self.data_at != data_at {
             let most = length.min(PICTURE_HEAD_BYTES).min(source.length);
@@ -197,8 +197,8 @@ impl Picture {
     }
 }
 
-/// Returns whether what stands around a run in a stream is text, as of metadata and of the operators
-/// of a page. A picture within the operators, which `BI` begins, may have zeros.
+/// Tells whether the bytes around a run in a stream are text, like metadata or the operators of a
+/// page. An inline picture, which begins with `BI`, may contain zeros.
 fn is_text_around(
     source: &mut PdfSource,
     (begin, end): (u64, u64),
@@ -217,8 +217,8 @@ fn is_text_around(
     Ok(has_text && is_all_text && !has_picture)
 }
 
-/// Returns how long a run of zeros at a place of a JPEG picture is at least if it does not belong
-/// there; `None` in its tables and notes. In its data few belong, unless zeros are the code of an
+/// Returns the minimum length of a misplaced run of zeros at a position of a JPEG picture. Returns
+/// `None` within its tables and comments. In its data long runs are misplaced, unless zeros code an
 /// even area.
 fn shortest_misplaced(picture: &[u8], place: u64) -> Option<u64> {
     let mut at = 2;
@@ -226,7 +226,7 @@ fn shortest_misplaced(picture: &[u8], place: u64) -> Option<u64> {
     let mut even_run = EVEN_RUN_BYTES;
     while let Some(&[0xff, marker, high, low]) = picture.get(at..at + 4) {
         if marker == 0xff {
-            // Marks may be filled up.
+            // Markers may be preceded by fill bytes.
             at += 1;
             continue;
         }
@@ -238,9 +238,9 @@ fn shortest_misplaced(picture: &[u8], place: u64) -> Option<u64> {
         }
         match marker {
             0xc4 => is_even_area_zero |= has_zero_code_for_end(segment),
-            // A progressive picture begins with the even part of all areas.
+            // A progressive picture begins with the even parts of all areas.
             0xc2 => is_even_area_zero = true,
-            // The data begin.
+            // The compressed data begin here.
             0xda if place < (at + 2 + length) as u64 => return None,
             0xda if is_even_area_zero => return Some(even_run),
             0xda => return Some(LONG_RUN_BYTES),
@@ -248,11 +248,12 @@ fn shortest_misplaced(picture: &[u8], place: u64) -> Option<u64> {
         }
         at += 2 + length.max(2);
     }
-    // Its head is larger than what was read, or the zeros are in the place of a mark.
+    // The head of the picture is longer than the bytes that were read, or the zeros replace a
+    // marker.
     (at + 4 <= picture.len()).then_some(LONG_RUN_BYTES)
 }
 
-/// Returns how many pixels a picture has, by the segment of its frame.
+/// Returns the number of pixels of a picture, from its frame segment.
 fn pixels(frame: &[u8]) -> Option<u64> {
     let size = |at: usize| {
         let bytes = frame.get(at..at + 2)?;
@@ -261,8 +262,8 @@ fn pixels(frame: &[u8]) -> Option<u64> {
     Some(size(1)? * size(3)?)
 }
 
-/// Tells whether a Huffman table for areas gives the code of zeros, which is its first, to a symbol
-/// that has no value behind it.
+/// Tells whether a Huffman table for areas assigns its first code, which is all zeros, to a symbol
+/// without a value after it.
 fn has_zero_code_for_end(mut tables: &[u8]) -> bool {
     while let Some(counts) = tables.get(1..17) {
         let symbols: usize = counts.iter().map(|count| usize::from(*count)).sum();
@@ -279,7 +280,7 @@ fn has_zero_code_for_end(mut tables: &[u8]) -> bool {
     false
 }
 
-/// Finds the runs of zeros of a file.
+/// Finds the [`ZeroRun`]s of a file.
 fn runs(source: &mut PdfSource) -> io::Result<Vec<ZeroRun>> {
     let mut found: Vec<ZeroRun> = Vec::new();
     let mut current: Option<ZeroRun> = None;

@@ -1,36 +1,36 @@
-//! What an attempt that gave nothing met, and which of many is the one to report.
+//! The failure of an attempt, and the choice of the failure to report for a work.
 
 use docstokg_hub::{RetryLater, StatedBy};
 use serde::{Deserialize, Serialize};
 
 use super::Reason;
 
-/// How far an attempt had come when it gave nothing.
+/// The stage at which an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttemptStage {
-    /// A service was asked where the file is.
+    /// A query to a service for the location of the file.
     Lookup,
-    /// A page was read for the file.
+    /// The reading of a page that may link to the file.
     Page,
-    /// The file was requested.
+    /// The request for the file.
     File,
 }
 
-/// What holds a request back.
+/// The cause for which a request has to wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitCause {
-    /// The host.
+    /// The host that is waited for.
     pub host: String,
-    /// Why, in a few words.
+    /// The cause in a few words.
     pub why: String,
-    /// Whether the server stated until when: a later run obeys that, too.
+    /// The server declared the end of the wait, so later runs obey it, too.
     #[serde(default)]
     pub is_stated: bool,
 }
 
 impl WaitCause {
-    /// Describes the host that holds a request back.
+    /// Describes the host and the cause of a deferred request.
     pub(crate) fn new(later: &RetryLater) -> Self {
         Self {
             host: later.host.to_string(),
@@ -40,20 +40,20 @@ impl WaitCause {
     }
 }
 
-/// Why something gave nothing, and what exactly happened.
+/// The failure of an attempt, with its [`Reason`] and details.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReasonedFailure {
-    /// The class.
+    /// The [`Reason`] as the class of the failure.
     pub reason: Reason,
-    /// What happened, without secrets.
+    /// The details, without secrets.
     pub detail: String,
-    /// The status, where there was one.
+    /// The HTTP status, if there was a response.
     #[serde(default)]
     pub http_status: Option<u16>,
-    /// How far the attempt had come.
+    /// The stage of the attempt.
     #[serde(default = "lookup")]
     pub stage: AttemptStage,
-    /// What holds the next try back, if there is one.
+    /// The cause that delays the next try, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<WaitCause>,
 }
@@ -63,7 +63,7 @@ const fn lookup() -> AttemptStage {
 }
 
 impl ReasonedFailure {
-    /// Describes what gave nothing.
+    /// Describes a failed attempt.
     #[must_use]
     pub fn new(
         stage: AttemptStage,
@@ -80,18 +80,21 @@ impl ReasonedFailure {
         }
     }
 
-    /// Adds what holds the next try back.
+    /// Adds the [`WaitCause`] that delays the next try.
     #[must_use]
     pub fn held_back_by(self, cause: Option<WaitCause>) -> Self {
         Self { cause, ..self }
     }
 
-    /// Returns how decisive it is: the higher, the more it is what stood between the user and the
-    /// file.
+    /// Returns how decisive the failure is. The highest weight is reported as the obstacle between
+    /// the user and the file.
     ///
-    /// A refusal of the file or its page comes before failures that may pass, these before a file
-    /// that is another one, a page without a file, a dead link; services that failed or know
-    /// nothing come last.
+    /// From the highest weight to the lowest:
+    ///
+    /// - a refusal of the file or its page;
+    /// - a failure that may pass;
+    /// - another work's file, a page without a file, or a dead link;
+    /// - a service that failed or knows nothing.
     #[must_use]
     pub fn weight(&self) -> u8 {
         if self.reason == Reason::Offline {
@@ -111,20 +114,20 @@ impl ReasonedFailure {
         }
     }
 
-    /// Tells whether the file or its page was refused: asking again does not help.
+    /// Tells whether the file or its page was refused, so that another request would not help.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self.weight(), 8 | 9)
     }
 
-    /// Returns what it means for a person, with the status where there is one.
+    /// Returns the meaning of the failure for a person, with the HTTP status if there is one.
     #[must_use]
     pub fn sentence(&self) -> String {
         sentence(self.reason, self.http_status)
     }
 }
 
-/// Returns what a reason means for a person, with the status where there is one.
+/// Returns the meaning of a [`Reason`] for a person, with the HTTP status if there is one.
 #[must_use]
 pub fn sentence(reason: Reason, http_status: Option<u16>) -> String {
     match (reason, http_status) {
@@ -137,7 +140,7 @@ pub fn sentence(reason: Reason, http_status: Option<u16>) -> String {
     }
 }
 
-/// Returns the decisive one; of equals the first.
+/// Returns the most decisive failure by [`ReasonedFailure::weight`]; the first among equals.
 pub(crate) fn decisive<'a>(
     failures: impl Iterator<Item = &'a ReasonedFailure>,
 ) -> Option<&'a ReasonedFailure> {

@@ -1,7 +1,7 @@
-//! arXiv. Where the file is needs no asking: the address follows from the id.
+//! arXiv. The address of the file follows from the id, without a query.
 //!
-//! The API adds title, year and DOI, and tells ids that do not exist. It is often overloaded, so
-//! its failure never costs a work its location.
+//! The API adds title, year and DOI, and detects ids that do not exist. The API is often
+//! overloaded, so its failure never costs a work its location.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use crate::identifier::{ArxivId, Doi, Identifier};
 use crate::location::{CandidateLocation, LocationOffer};
 use crate::work::{LearnedMetadata, Work};
 
-/// Its name.
+/// The [`ResolverId`] of arXiv.
 pub const ID: ResolverId = ResolverId::new("arxiv");
 
-/// The host that arXiv keeps for robots: API and files.
+/// The host that arXiv provides for robots: API and files.
 pub static API: SourceEndpoint = SourceEndpoint {
     key: "arxiv",
     address: "https://export.arxiv.org/",
     about: "The host that arXiv keeps for robots",
 };
 
-/// Describes it.
+/// The [`ResolverSpec`] of arXiv.
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&API],
@@ -50,29 +50,29 @@ pub static SPEC: ResolverSpec = ResolverSpec {
 
 const ORDER_REASON: &str = "the arXiv id says where the file is";
 
-/// Most ids of one request.
+/// Maximum number of ids in one request.
 const MAX_IDS_PER_REQUEST: usize = 50;
 
-/// Knows where arXiv keeps its files.
+/// The [`Resolver`] that finds arXiv's files by their ids.
 #[derive(Debug)]
 pub struct Arxiv {
     settings: Arc<Settings>,
 }
 
-/// The ids of the feeds that are not yet asked for.
+/// The [`ArxivId`]s of the feeds that are not yet requested.
 type ArxivIdChunks<'a> = VecDeque<Vec<&'a ArxivId>>;
 
-/// The feeds so far, each with the ids that it was asked for.
+/// The [`AtomFeed`]s so far, each with the ids of its request.
 type Feeds<'a> = Vec<(Vec<&'a ArxivId>, Option<AtomFeed>)>;
 
 impl Arxiv {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub const fn new(settings: Arc<Settings>) -> Self {
         Self { settings }
     }
 
-    /// Asks for feeds, one after the other; whatever goes wrong there is no feed.
+    /// Requests feeds, one after the other. A request that fails results in an absent feed.
     fn feeds<'a>(
         &'a self,
         mut chunks: ArxivIdChunks<'a>,
@@ -88,7 +88,7 @@ impl Arxiv {
             .append_pair("max_results", &ids.len().to_string());
         Step::request(LookupRequest::metadata(url, ID.as_str()), move |result| {
             let response = match result {
-                // Errors of the API come as a feed with status 400 as well as 200.
+                // Errors of the API are feeds with status 400 or 200.
                 Ok(response) if response.status.as_u16() == 400 => Some(response),
                 result => sort(&self.settings, result, &[]).ok(),
             };
@@ -124,13 +124,13 @@ impl Arxiv {
             Some((_, Some(AtomFeed::Entries(entries)))) => {
                 match entries.iter().find(|entry| entry.id.base() == id.base()) {
                     Some(entry) => found(learned(entry)),
-                    // No entry at all is what an overloaded API gives; some without this one means
-                    // that it does not exist.
+                    // An overloaded API returns a feed without entries. A feed with other entries
+                    // shows that this id does not exist.
                     None if entries.is_empty() => found(LearnedMetadata::default()),
                     None => LookupOutcome::not_found("arXiv does not know it"),
                 }
             }
-            // Of several ids any may be the one that the API complains about.
+            // Of several ids, the API may complain about any.
             Some((1, Some(AtomFeed::Error(message)))) => {
                 LookupOutcome::not_found(format!("arXiv says: {message}"))
             }
@@ -165,7 +165,7 @@ impl Resolver for Arxiv {
     }
 
     fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
-        // One request in three seconds: nothing is asked that is known already.
+        // arXiv allows one request in three seconds, so only unknown ids are requested.
         let unknown: Vec<&ArxivId> = works
             .iter()
             .filter(|work| work.title.is_none())

@@ -4,15 +4,15 @@ use super::reply::title;
 use super::xml::{XmlStep, walk};
 use crate::identifier::ArxivId;
 
-/// What a feed says.
+/// The content of a feed.
 pub(super) enum AtomFeed {
-    /// Works, perhaps none.
+    /// The works of the feed; the list may be empty.
     Entries(Vec<AtomEntry>),
-    /// The API complains, in its own words.
+    /// The error message of the API.
     Error(String),
 }
 
-/// One work.
+/// A work in a feed.
 pub(super) struct AtomEntry {
     pub(super) id: ArxivId,
     pub(super) title: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct AtomEntry {
     pub(super) journal: String,
 }
 
-/// Texts of one entry while it is read.
+/// The texts of an entry while the feed is read.
 #[derive(Default)]
 struct EntryDraft {
     id: String,
@@ -38,7 +38,7 @@ struct EntryDraft {
     author: String,
 }
 
-/// Reads a feed; `None` when it is none, or breaks off.
+/// Reads an [`AtomFeed`]. Returns `None` if the body is not a feed, or ends too early.
 pub(super) fn parse(body: &[u8]) -> Option<AtomFeed> {
     let mut draft = EntryDraft::default();
     let mut entries = Vec::new();

@@ -1,4 +1,4 @@
-//! The list of all resolvers, and what is derived from it as a whole.
+//! The list of all resolvers, and the tables derived from the list as a whole.
 
 use std::sync::{Arc, LazyLock};
 
@@ -16,30 +16,30 @@ static BY_RANK: LazyLock<Vec<&'static ResolverSpec>> = LazyLock::new(|| {
     specs
 });
 
-/// Returns all resolvers by their rank.
+/// Returns the [`ResolverSpec`]s of all resolvers by their rank.
 #[must_use]
 pub fn specs() -> &'static [&'static ResolverSpec] {
     &BY_RANK
 }
 
-/// Returns the spec of a resolver; `None` for what users wrote themselves, and for resolvers of
+/// Returns the spec of a resolver. Returns `None` for [`ResolverId::DIRECT`], and for resolvers of
 /// earlier versions.
 #[must_use]
 pub fn spec(id: ResolverId) -> Option<&'static ResolverSpec> {
     catalogue::named(ALL_RESOLVERS.iter().copied(), id.as_str())
 }
 
-/// Returns all services.
+/// Returns the [`SourceEndpoint`]s of all services.
 pub fn endpoints() -> impl Iterator<Item = &'static SourceEndpoint> {
     catalogue::endpoints(specs().iter().copied())
 }
 
-/// Returns all credentials.
+/// Returns the credentials of all services.
 pub fn credentials() -> impl Iterator<Item = &'static SourceCredential> {
     catalogue::credentials(specs().iter().copied())
 }
 
-/// Sets up all resolvers, in the order of [`specs`].
+/// Creates all resolvers, in the order of [`specs`].
 #[must_use]
 pub fn all(settings: &Arc<Settings>) -> Vec<Arc<dyn Resolver>> {
     specs().iter().map(|spec| (spec.build)(settings)).collect()

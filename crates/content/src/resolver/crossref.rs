@@ -1,7 +1,7 @@
-//! Crossref: what publishers say about their DOIs, among it links for text mining.
+//! Crossref: the publishers' metadata of DOIs, including links for text mining.
 //!
-//! Many DOIs are asked for in one list. A DOI that Crossref does not know may be one of `DataCite`,
-//! which is asked next.
+//! A request lists many DOIs. A DOI that Crossref does not know may belong to `DataCite`, which is
+//! queried next.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::identifier::Doi;
 use crate::location::{CandidateLocation, LocationOffer, distinct, link};
 use crate::work::{LearnedMetadata, Work};
 
-/// Its name.
+/// The [`ResolverId`] of Crossref.
 pub const ID: ResolverId = ResolverId::new("crossref");
 
 static API: SourceEndpoint = SourceEndpoint {
@@ -53,7 +53,7 @@ pub static PLUS_TOKEN: SourceCredential = SourceCredential {
     }),
 };
 
-/// Describes it.
+/// The [`ResolverSpec`] of Crossref.
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&API, &datacite::API],
@@ -71,35 +71,35 @@ pub static SPEC: ResolverSpec = ResolverSpec {
     ..ResolverSpec::base(ID, |settings| Arc::new(Crossref::new(Arc::clone(settings))))
 };
 
-/// Most DOIs of one list.
+/// Maximum number of DOIs in one list.
 const MAX_DOIS_PER_LIST: usize = 50;
 
 /// The fields we read of a list.
 const FIELDS: &str = "DOI,title,issued,link,license,resource,relation,author,container-title,publisher,volume,issue,page,article-number,ISSN,type,abstract,published";
 
-/// Asks Crossref, and `DataCite` where Crossref does not know a DOI.
+/// The [`Resolver`] that queries Crossref, and `DataCite` for the DOIs that Crossref does not know.
 #[derive(Debug)]
 pub struct Crossref {
     settings: Arc<Settings>,
 }
 
-/// The DOIs of the lists that are not yet asked for.
+/// The [`Doi`]s of the lists that are not yet requested.
 type DoiChunks<'a> = VecDeque<Vec<&'a Doi>>;
 
-/// The works of a list by their DOIs, or why there is no list.
+/// The works of a list by their DOIs, or the [`RequestFailure`].
 type ListedWorks = Result<Vec<(Doi, Value)>, RequestFailure>;
 
-/// The lists so far, each with the DOIs that it was asked for.
+/// The [`ListedWorks`] so far, each with the DOIs of its request.
 type Lists<'a> = Vec<(Vec<&'a Doi>, ListedWorks)>;
 
 impl Crossref {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub const fn new(settings: Arc<Settings>) -> Self {
         Self { settings }
     }
 
-    /// Asks for lists of works, one after the other, and then about those that are in none of them.
+    /// Requests lists of works, one after the other, then single records of the DOIs in no list.
     fn lists<'a>(&'a self, mut chunks: DoiChunks<'a>, mut lists: Lists<'a>) -> Step<'a, Lists<'a>> {
         let Some(dois) = chunks.pop_front() else {
             return Step::Done(lists);
@@ -111,7 +111,7 @@ impl Crossref {
         })
     }
 
-    /// Looks a work up in the lists, or by itself if it is in none.
+    /// Looks up a work in the lists, or by a request of its own if no list contains the work.
     fn one<'a>(&'a self, work: &'a Work, lists: &Lists<'_>) -> WorkLookupStep<'a> {
         let Some(doi) = &work.identifiers.doi else {
             return Step::Done(LookupOutcome::not_found("no DOI to ask for"));
@@ -175,7 +175,7 @@ impl Crossref {
     }
 }
 
-/// Reads one work.
+/// Reads the record of a work as a [`LookupOutcome`].
 fn read(settings: &Settings, work: &Value) -> LookupOutcome {
     let mut learned = LearnedMetadata {
         title: text(work, "/title/0")
@@ -219,8 +219,8 @@ fn read(settings: &Settings, work: &Value) -> LookupOutcome {
     )
 }
 
-/// Reads a link with its rank: full text for miners first. Links for plagiarism checkers are for
-/// their crawlers alone.
+/// Reads a link with its rank: full text for text mining comes first. Links for plagiarism checkers
+/// are skipped, because they serve only those crawlers.
 fn mining_link(
     settings: &Settings,
     work: &Value,
@@ -259,7 +259,7 @@ fn mining_link(
     ))
 }
 
-/// Returns the licence of a version, else the first there is.
+/// Returns the licence of a version, or else the first licence.
 fn licence(work: &Value, version: &str) -> Option<String> {
     let licences = items(work, "/license");
     let of_version = licences
@@ -287,7 +287,7 @@ impl Resolver for Crossref {
     }
 
     fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
-        // A comma separates filters, so a DOI with one is asked for alone.
+        // A comma separates filters, so a DOI with a comma is requested alone.
         let listed: Vec<&Doi> = works
             .iter()
             .filter_map(|work| work.identifiers.doi.as_ref())

@@ -1,4 +1,4 @@
-//! `DataCite`: the DOIs that Crossref does not know. Part of the `crossref` resolver.
+//! `DataCite`: the DOIs that Crossref does not know. A part of the `crossref` resolver.
 
 use docstokg_lookup::message::LookupRequest;
 use docstokg_lookup::source_spec::SourceEndpoint;
@@ -11,14 +11,14 @@ use crate::identifier::Doi;
 use crate::location::{CandidateLocation, LocationOffer, distinct, link};
 use crate::work::LearnedMetadata;
 
-/// The service.
+/// The API of `DataCite`.
 pub(super) static API: SourceEndpoint = SourceEndpoint {
     key: "datacite",
     address: "https://api.datacite.org/",
     about: "DataCite, for the DOIs that Crossref does not know",
 };
 
-/// Asks about one DOI.
+/// Looks up one [`Doi`].
 pub(super) fn resolve_doi<'a>(settings: &'a Settings, doi: &Doi) -> WorkLookupStep<'a> {
     let url = settings.url(&API, &format!("dois/{}", doi_path(doi)));
     let request = LookupRequest::metadata(url, crossref::ID.as_str());

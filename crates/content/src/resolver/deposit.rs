@@ -1,9 +1,12 @@
-//! Deposits: records of repositories that hold any number of files of any kind.
+//! Deposits: records of repositories with any number of files of any kind.
 //!
-//! A record may have twenty files, and be a dataset, a poster or the supplement of an article. A
-//! file is taken for the work only where the record is the one asked for, or says that it is the
-//! same work, and where one file of it stands out as the article. Everything else is an honest
-//! "not found": a wrong file is worse than none.
+//! A record may have twenty files, and be a dataset, a poster, or the supplement of an article. A
+//! file is taken for the work under two conditions:
+//!
+//! - The record is the requested one, or declares that it is the same work.
+//! - One of its files stands out as the article.
+//!
+//! Everything else is reported as "not found": a wrong file is worse than no file.
 
 use std::collections::VecDeque;
 
@@ -16,10 +19,10 @@ use crate::location::{CandidateLocation, LocationChecksum, LocationOffer};
 use crate::titles::{self, Likeness};
 use crate::work::Work;
 
-/// Most records of one work that a repository is asked about.
+/// Maximum number of records of one work that a repository is queried for.
 const MAX_RECORDS: usize = 3;
 
-/// Looks up works, each by the records that it is known by.
+/// Looks up works, each by the records that mention the work.
 pub(super) fn resolve<'a, R: PartialEq + Send + 'a>(
     works: &'a [Work],
     record_of: fn(WorkMention<'a>) -> Option<R>,
@@ -42,8 +45,8 @@ pub(super) fn resolve<'a, R: PartialEq + Send + 'a>(
     })
 }
 
-/// Looks up the records that a work is known by, the certain ones first, until one has its file.
-/// `last` is what came of the record before.
+/// Looks up the records of a work, the certain records first, until a record has the file. `last`
+/// is the outcome of the previous record.
 fn first_found<'a, R: Send + 'a>(
     mut records: VecDeque<(R, WorkMention<'a>)>,
     last: LookupOutcome,
@@ -69,25 +72,26 @@ pub(super) struct DepositedFile {
     pub(super) checksum: Option<LocationChecksum>,
 }
 
-/// How a record is tied to the work.
+/// The relation of a record to the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkTie {
-    /// It is the one asked for by DOI or URL, or states the DOI of the work as its own.
+    /// The record is the requested one by its DOI or URL, or declares the DOI of the work as its
+    /// own.
     Same,
-    /// Another resolver named it; its file has to say that it is the work.
+    /// Another resolver named the record: its file must contain evidence that it is the work.
     Unproven,
 }
 
-/// What a record says about which work it is.
+/// The identity that a record declares.
 pub(super) struct DeclaredIdentity<'a> {
-    /// The DOIs under which it is the same work: its own, and those of other copies.
+    /// The DOIs of the same work: the record's own, and those of other copies.
     pub(super) dois: Vec<Doi>,
-    /// The DOIs of works that it only belongs to, as a supplement or a dataset does.
+    /// The DOIs of works that the record belongs to, as a supplement or a dataset does.
     pub(super) belongs_to: Vec<Doi>,
     pub(super) title: Option<&'a str>,
 }
 
-/// Tells how a record is tied to the work, or says why it is not.
+/// Returns the [`WorkTie`] of a record to the work, or the reason why there is no relation.
 pub(super) fn tie(
     mention: WorkMention<'_>,
     work: &Work,
@@ -125,7 +129,7 @@ pub(super) fn without_version(id: &str) -> &str {
         .unwrap_or(id)
 }
 
-/// Words in the name of a file that say that it is the article.
+/// Words in the name of a file that identify the article.
 const ARTICLE_WORDS: [&str; 10] = [
     "accepted",
     "article",
@@ -139,7 +143,7 @@ const ARTICLE_WORDS: [&str; 10] = [
     "thesis",
 ];
 
-/// Words in the name of a file that say that it is about the other files.
+/// Words in the name of a file that describes the other files.
 const ABOUT_FILES: [&str; 8] = [
     "agreement",
     "changelog",
@@ -151,7 +155,8 @@ const ABOUT_FILES: [&str; 8] = [
     "readme",
 ];
 
-/// Returns the file that is the article: the only PDF, or the only one that its name gives away.
+/// Returns the file of the article: the only PDF, or the only PDF whose name identifies the
+/// article.
 pub(super) fn article(
     files: Vec<DepositedFile>,
     title: Option<&str>,
@@ -183,7 +188,7 @@ pub(super) fn article(
     })
 }
 
-/// Tells whether a name ends as PDFs do.
+/// Tells whether a name ends like that of a PDF.
 pub(super) fn is_pdf(name: &str) -> bool {
     name.to_ascii_lowercase().ends_with(".pdf")
 }
@@ -192,8 +197,8 @@ fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
-/// Tells whether a name says that a file is something beside the article. The words of the title
-/// say nothing: a review has "review" in its name.
+/// Tells whether a name identifies a file other than the article. Words of the title do not count:
+/// a review has "review" in its name.
 fn is_another(stem: &str, title: Option<&str>) -> bool {
     let of_title = title.map(titles::words).unwrap_or_default();
     titles::words(stem)
@@ -212,7 +217,7 @@ fn is_named_as_article(stem: &str, title: Option<&str>) -> bool {
             .any(|word| ARTICLE_WORDS.contains(&word.as_str()))
 }
 
-/// Makes a location of the article of a record.
+/// Creates a [`CandidateLocation`] for the article of a record.
 pub(super) fn location(
     file: DepositedFile,
     resolver: ResolverId,

@@ -1,6 +1,6 @@
 //! DOAJ: articles of open-access journals, with the links that the journals deposit.
 //!
-//! Most links lead to the page of the article; only one that is stated to be a PDF is taken for
+//! Most links lead to the page of the article. Only a link declared as a PDF counts as a link to
 //! the file.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::identifier::Doi;
 use crate::location::{CandidateLocation, LocationOffer, best_first, link};
 use crate::work::{LearnedMetadata, Work};
 
-/// Its name.
+/// The [`ResolverId`] of DOAJ.
 pub const ID: ResolverId = ResolverId::new("doaj");
 
 static API: SourceEndpoint = SourceEndpoint {
@@ -26,7 +26,7 @@ static API: SourceEndpoint = SourceEndpoint {
     about: "The API of DOAJ",
 };
 
-/// Describes it.
+/// The [`ResolverSpec`] of DOAJ.
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&API],
@@ -37,14 +37,14 @@ pub static SPEC: ResolverSpec = ResolverSpec {
     ..ResolverSpec::base(ID, |settings| Arc::new(Doaj::new(Arc::clone(settings))))
 };
 
-/// Asks DOAJ.
+/// The [`Resolver`] that queries DOAJ.
 #[derive(Debug)]
 pub struct Doaj {
     settings: Arc<Settings>,
 }
 
 impl Doaj {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub const fn new(settings: Arc<Settings>) -> Self {
         Self { settings }
@@ -54,7 +54,7 @@ impl Doaj {
         let Some(doi) = &work.identifiers.doi else {
             return Step::Done(LookupOutcome::not_found("no DOI to ask for"));
         };
-        // The query is a part of the path. In quotes, nothing in a DOI has a meaning but these.
+        // The query is a path segment. Within quotes, only these characters of a DOI are special.
         let quoted = doi_path(doi)
             .replace("%5C", "%5C%5C")
             .replace("%22", "%5C%22");
@@ -72,7 +72,7 @@ impl Doaj {
         })
     }
 
-    /// Reads the articles of a response that state the DOI.
+    /// Reads the articles of a response that declare the [`Doi`].
     fn read(&self, articles: &[Value], doi: &Doi) -> LookupOutcome {
         let Some(article) = articles.iter().find(|article| states(article, doi)) else {
             return LookupOutcome::not_found("DOAJ does not know it");
@@ -108,7 +108,8 @@ impl Doaj {
     }
 }
 
-/// Tells whether an article states a DOI as its own: searches are generous.
+/// Tells whether an article declares the [`Doi`] as its own, because searches also return other
+/// articles.
 fn states(article: &Value, doi: &Doi) -> bool {
     items(article, "/bibjson/identifier").iter().any(|entry| {
         text(entry, "/type").is_some_and(|kind| kind.eq_ignore_ascii_case("doi"))

@@ -17,7 +17,7 @@ use crate::identifier::{Doi, Identifier, Pmcid};
 use crate::location::{CandidateLocation, LocationOffer, best_first};
 use crate::work::{LearnedMetadata, Work};
 
-/// Its name.
+/// The [`ResolverId`] of Europe PMC.
 pub const ID: ResolverId = ResolverId::new("europe_pmc");
 
 static API: SourceEndpoint = SourceEndpoint {
@@ -32,7 +32,7 @@ static ARTICLES: SourceEndpoint = SourceEndpoint {
     about: "The articles of Europe PMC",
 };
 
-/// Describes it.
+/// The [`ResolverSpec`] of Europe PMC.
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&API, &ARTICLES],
@@ -56,14 +56,14 @@ pub static SPEC: ResolverSpec = ResolverSpec {
     })
 };
 
-/// Asks Europe PMC.
+/// The [`Resolver`] that queries Europe PMC.
 #[derive(Debug)]
 pub struct EuropePmc {
     settings: Arc<Settings>,
 }
 
 impl EuropePmc {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub const fn new(settings: Arc<Settings>) -> Self {
         Self { settings }
@@ -151,7 +151,7 @@ impl EuropePmc {
     }
 }
 
-/// Writes the query for the strongest identifier that Europe PMC knows. Quotes in a DOI would end
+/// Returns the query for the strongest identifier that Europe PMC knows. Quotes in a DOI would end
 /// the quoted text.
 fn query(work: &Work) -> Option<String> {
     let ids = &work.identifiers;
@@ -168,7 +168,7 @@ fn query(work: &Work) -> Option<String> {
     central.or_else(pubmed).or_else(doi)
 }
 
-/// Returns whether a result is the work asked for: searches are generous.
+/// Tells whether a result is the requested [`Work`], because searches also return other works.
 fn is_about(result: &Value, work: &Work) -> bool {
     let ids = &work.identifiers;
     let found = learned(result).identifiers;

@@ -1,8 +1,8 @@
 //! figshare: items of any kind, at figshare itself and in the repositories of institutions.
 //!
-//! Its pages are scripts behind a bot challenge; the API names the files with their checksums. An
-//! item is looked up by the number in its DOI or link. `resource_doi` names the article that an
-//! item belongs to, most often as its supplement, so it never makes the item the article.
+//! The pages are scripts behind a bot challenge, but the API names the files with their checksums.
+//! An item is looked up by the number in its DOI or link. `resource_doi` names the article that an
+//! item belongs to, usually as its supplement, so it never makes the item the article.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::identifier::Doi;
 use crate::location::{LocationChecksum, link};
 use crate::work::{LearnedMetadata, Work};
 
-/// Its name.
+/// The [`ResolverId`] of figshare.
 pub const ID: ResolverId = ResolverId::new("figshare");
 
 static API: SourceEndpoint = SourceEndpoint {
@@ -30,7 +30,7 @@ static API: SourceEndpoint = SourceEndpoint {
     about: "The API of figshare",
 };
 
-/// Describes it.
+/// The [`ResolverSpec`] of figshare.
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&API],
@@ -62,19 +62,19 @@ const NOT_TEXTS: [&str; 9] = [
     "workflow",
 ];
 
-/// As many files stand in the answer about an item; of more there is a list.
+/// The number of files in the record of an item. Further files require a request for the list.
 const FILES_IN_ITEM: usize = 10;
 
-/// Most files of the list.
+/// Maximum number of files in the list.
 const MAX_FILES: &str = "200";
 
-/// Asks figshare.
+/// The [`Resolver`] that queries figshare.
 #[derive(Debug)]
 pub struct Figshare {
     settings: Arc<Settings>,
 }
 
-/// An item, in one version where that is named.
+/// An item, in one version if the mention names a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FigshareItem {
     number: u64,
@@ -85,7 +85,8 @@ fn claims(mention: WorkMention<'_>) -> bool {
     item_of(mention).is_some()
 }
 
-/// Returns the item that a DOI or link names. Collections (`figshare.c.1`) are none.
+/// Returns the [`FigshareItem`] that a DOI or link names. Collections (`figshare.c.1`) are not
+/// items.
 fn item_of(mention: WorkMention<'_>) -> Option<FigshareItem> {
     match mention {
         WorkMention::Doi(doi) => {
@@ -117,7 +118,7 @@ fn item_in(url: &Url) -> Option<FigshareItem> {
 }
 
 impl Figshare {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub const fn new(settings: Arc<Settings>) -> Self {
         Self { settings }
@@ -146,7 +147,7 @@ impl Figshare {
         })
     }
 
-    /// Asks for all files of an item, and reads the item with them.
+    /// Requests the list of all files of an item, and reads the item with them.
     fn look_up_files<'a>(
         &'a self,
         item: FigshareItem,
@@ -171,7 +172,7 @@ impl Figshare {
     }
 }
 
-/// Reads one item.
+/// Reads the record of an item as a [`LookupOutcome`].
 fn read(item: FigshareItem, value: &Value, mention: WorkMention<'_>, work: &Work) -> LookupOutcome {
     if scalar(value, "/id") != Some(item.number.to_string()) {
         return LookupOutcome::not_found("figshare answered with another item");
@@ -205,7 +206,7 @@ fn read(item: FigshareItem, value: &Value, mention: WorkMention<'_>, work: &Work
     }
 }
 
-/// Returns the file of an item that is the work, or says why there is none.
+/// Returns the [`DepositedFile`] of an item that is the work, or the reason why no file is.
 fn file(value: &Value, title: Option<&str>) -> Result<DepositedFile, String> {
     let flag = |name: &str| value.get(name).and_then(Value::as_bool) == Some(true);
     for (name, why) in [

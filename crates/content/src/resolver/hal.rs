@@ -1,7 +1,7 @@
 //! HAL: the open archive of French research.
 //!
-//! Its pages are behind a bot challenge; the API finds documents by their DOI or HAL id and names
-//! the main file. A document without a file of its own is a notice: it only points elsewhere.
+//! The pages are behind a bot challenge. The API finds documents by their DOI or HAL id, and names
+//! the main file. A document without a file is a notice, which only refers to other places.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::identifier::Doi;
 use crate::location::{LocationOffer, host_is, joined, link};
 use crate::work::{LearnedMetadata, Work};
 
-/// Its name.
+/// The [`ResolverId`] of HAL.
 pub const ID: ResolverId = ResolverId::new("hal");
 
 static API: SourceEndpoint = SourceEndpoint {
@@ -28,7 +28,7 @@ static API: SourceEndpoint = SourceEndpoint {
     about: "The API of HAL",
 };
 
-/// Describes it.
+/// The [`ResolverSpec`] of HAL.
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&API],
@@ -46,19 +46,19 @@ pub static SPEC: ResolverSpec = ResolverSpec {
     ..ResolverSpec::base(ID, |settings| Arc::new(Hal::new(Arc::clone(settings))))
 };
 
-/// The fields we read.
+/// The fields that are read.
 const FIELDS: &str = "halId_s,uri_s,doiId_s,title_s,producedDateY_i,fileMain_s,files_s,openAccess_bool,submitType_s,license_s";
 
-/// Most documents of one answer: several authors may have deposited the same work.
+/// Maximum number of documents in one response: several authors may have deposited the same work.
 const MAX_DOCUMENTS: &str = "5";
 
-/// Asks HAL.
+/// The [`Resolver`] that queries HAL.
 #[derive(Debug)]
 pub struct Hal {
     settings: Arc<Settings>,
 }
 
-/// What HAL is asked for.
+/// The subject of a query to HAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HalQuery<'a> {
     Doi(&'a Doi),
@@ -69,7 +69,7 @@ fn claims(mention: WorkMention<'_>) -> bool {
     mention.link().and_then(document_in).is_some()
 }
 
-/// Returns what to ask for a DOI or link of the work.
+/// Returns the [`HalQuery`] for a DOI or link of the work.
 fn query_of(mention: WorkMention<'_>) -> Option<HalQuery<'_>> {
     match mention {
         WorkMention::Doi(doi) => Some(HalQuery::Doi(doi)),
@@ -79,8 +79,7 @@ fn query_of(mention: WorkMention<'_>) -> Option<HalQuery<'_>> {
     }
 }
 
-/// Reads the id of a document, such as `hal-01234567v2`, at a host of HAL; the version is left
-/// out.
+/// Reads the id of a document, such as `hal-01234567v2`, at a host of HAL. The version is removed.
 fn document_in(url: &Url) -> Option<&str> {
     let is_hal = ["hal.science", "archives-ouvertes.fr"]
         .iter()
@@ -106,7 +105,7 @@ fn document_in(url: &Url) -> Option<&str> {
 }
 
 impl Hal {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub const fn new(settings: Arc<Settings>) -> Self {
         Self { settings }
@@ -140,8 +139,8 @@ impl Hal {
     }
 }
 
-/// Reads the documents of an answer: searches are generous, so only those that state what was
-/// asked for count.
+/// Reads the documents of a response. Searches also return other documents, so only those with the
+/// requested identifier count.
 fn read(
     documents: &[Value],
     query: HalQuery<'_>,
@@ -193,12 +192,12 @@ fn read(
     LookupOutcome::of(locations, learned, &why)
 }
 
-/// Returns the text of a field that may be a text or a list of one or more.
+/// Returns the text of a field, or the first text if the field is a list.
 fn one_of<'a>(document: &'a Value, field: &str) -> Option<&'a str> {
     text(document, &format!("/{field}")).or_else(|| text(document, &format!("/{field}/0")))
 }
 
-/// Returns the main file, or says why there is none.
+/// Returns the main [`DepositedFile`], or the reason why there is no file.
 fn file(document: &Value) -> Result<DepositedFile, &'static str> {
     if document.get("openAccess_bool").and_then(Value::as_bool) == Some(false) {
         return Err("its file is not open");
@@ -221,7 +220,8 @@ fn file(document: &Value) -> Result<DepositedFile, &'static str> {
     })
 }
 
-/// Tells whether nothing in a URL speaks against a PDF: most main files have no extension.
+/// Tells whether the URL has no extension other than that of a PDF: most main files have no
+/// extension.
 fn has_no_other_extension(url: &Url) -> bool {
     let name = url.path().rsplit('/').next().unwrap_or_default();
     name.rsplit_once('.')

@@ -1,9 +1,9 @@
-//! The name of a resolver as a type: one codec for config, command line, manifests and persisted
-//! state.
+//! The name of a resolver as a type, with one codec for config, command line, manifests and
+//! persisted state.
 //!
-//! Users may write only names that exist ([`FromStr`]). Persisted state may also hold names of
-//! resolvers that a later version dropped: those load and are written back unchanged, and match no
-//! resolver.
+//! Users may write only existing names ([`FromStr`]). Persisted state may also contain names of
+//! resolvers that a later version dropped. Those names are read and written back unchanged, and
+//! match no resolver.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,27 +13,27 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::catalogue::specs;
 
-/// Names a resolver, or [`ResolverId::DIRECT`] for what users wrote themselves.
+/// The name of a resolver, or [`ResolverId::DIRECT`] for locations from the user.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResolverId(&'static str);
 
-/// Most retired names that are kept apart; files of ours hold a handful.
+/// Maximum number of retired names that are distinguished; our files contain few.
 const MAX_RETIRED: usize = 64;
 
-/// Longest retired name that is kept, in bytes.
+/// Maximum length of a retired name, in bytes.
 const MAX_RETIRED_LENGTH: usize = 64;
 
 /// Names from persisted state that no resolver has today.
 static RETIRED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 impl ResolverId {
-    /// The source of locations that users wrote themselves.
+    /// The source of locations from the user.
     pub const DIRECT: Self = Self("direct");
 
-    /// Stands for retired resolvers whose names are not kept.
+    /// A substitute for retired resolvers beyond [`MAX_RETIRED`] and [`MAX_RETIRED_LENGTH`].
     const EARLIER: Self = Self("earlier");
 
-    /// Names a resolver in its spec.
+    /// Creates the name of a resolver, for its spec.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self(name)
@@ -45,7 +45,7 @@ impl ResolverId {
         self.0
     }
 
-    /// Reads a name out of persisted state. Every name is accepted.
+    /// Reads a name from persisted state. Every name is accepted.
     #[must_use]
     pub fn stored(name: &str) -> Self {
         let known = specs()
@@ -57,7 +57,7 @@ impl ResolverId {
     }
 }
 
-/// Keeps a retired name for the life of the process; the number of such names is bounded.
+/// Keeps a retired name for the life of the process. The number of such names is bounded.
 fn retired(name: &str) -> ResolverId {
     let mut names = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.iter().find(|known| **known == name) {
@@ -92,7 +92,7 @@ impl AsRef<str> for ResolverId {
 impl FromStr for ResolverId {
     type Err = UnknownResolver;
 
-    /// Reads a user-supplied name: case does not matter, and hyphens stand for underscores.
+    /// Reads a name that a user wrote. Case does not matter, and hyphens count as underscores.
     fn from_str(name: &str) -> Result<Self, UnknownResolver> {
         let spelt = name.trim().to_ascii_lowercase().replace('-', "_");
         specs()

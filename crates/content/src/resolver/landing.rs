@@ -1,4 +1,4 @@
-//! Publishers' pages, read for links to the file.
+//! The landing pages of publishers, read for links to the file.
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::reason::Reason;
 use crate::sniff::{Payload, classify};
 use crate::work::{LearnedMetadata, Work};
 
-/// Its name.
+/// The [`ResolverId`] of publishers' pages.
 pub const ID: ResolverId = ResolverId::new("landing_page");
 
 static DOI: SourceEndpoint = SourceEndpoint {
@@ -34,7 +34,7 @@ static DOI: SourceEndpoint = SourceEndpoint {
     about: "The resolver of DOIs",
 };
 
-/// Describes it.
+/// The [`ResolverSpec`] of publishers' pages.
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         aliases: &["landing"],
@@ -56,44 +56,45 @@ pub static SPEC: ResolverSpec = ResolverSpec {
     })
 };
 
-/// What is said where there is no page.
+/// The message for a work without a page.
 pub(crate) const NO_PAGE: &str = "no page to read";
 
-/// What is said of a DOI that leads nowhere.
+/// The message for a DOI that leads nowhere.
 pub(crate) const NO_DOI: &str = "doi.org does not know this DOI";
 
-/// The largest page read, in bytes.
+/// Maximum size of a page that is read, in bytes.
 pub(crate) const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
 
-/// How much of a page waits in memory until it is read. Most pages are shorter.
+/// The number of bytes of a page that are kept in memory until the page is read. Most pages are
+/// shorter.
 const KEPT_IN_MEMORY: usize = 256 << 10;
 
-/// Reads the page that a work's URL or DOI leads to.
+/// The [`Resolver`] that reads the page of a work's URL or DOI.
 #[derive(Debug)]
 pub struct LandingPage {
     settings: Arc<Settings>,
 }
 
-/// What is behind a URL.
+/// The readable page, or the file, at a URL.
 enum LandingResult {
     Page(Box<PageContents>, Url),
     File(CandidateLocation),
 }
 
-/// What came from a URL.
+/// The unread page, or the file, that a visit to a URL returned.
 enum VisitOutcome {
     Page(LookupResponse),
     File(CandidateLocation),
 }
 
 impl LandingPage {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub const fn new(settings: Arc<Settings>) -> Self {
         Self { settings }
     }
 
-    /// Returns the page of a work: the one that the user wrote, else where its DOI leads.
+    /// Returns the page of a [`Work`]: the URL from the user, or else the target of the DOI.
     fn page_of(&self, work: &Work) -> Option<Url> {
         let ids = &work.identifiers;
         ids.url.clone().or_else(|| {
@@ -103,8 +104,8 @@ impl LandingPage {
         })
     }
 
-    /// Reads one page, such as a location that another resolver found and that offers no more than
-    /// a page.
+    /// Reads one page, for example a location of another resolver that promises no more than a
+    /// page.
     pub fn read<'a>(&'a self, start: Url, work: Option<&'a Work>) -> WorkLookupStep<'a> {
         self.visit(start, work).then(move |behind| match behind {
             Ok(LandingResult::File(location)) => Step::Done(LookupOutcome::of(
@@ -117,8 +118,8 @@ impl LandingPage {
         })
     }
 
-    /// Reads a page, or the page behind it: stubs that only send browsers on are followed once, and
-    /// a page with links of its own is read as it is.
+    /// Reads a page. A stub that only redirects browsers is followed once; a page with its own
+    /// links is read itself.
     fn follow<'a>(
         &'a self,
         mut page: Box<PageContents>,
@@ -174,7 +175,7 @@ impl LandingPage {
         })
     }
 
-    /// Tells a page from a file and from a refusal.
+    /// Distinguishes a page from a file and from a refusal.
     fn judge(
         &self,
         url: Url,
@@ -194,7 +195,7 @@ impl LandingPage {
             return Err(ReplyFailure::Missing(response.status.as_u16()));
         }
         if matches!(&result, Err(failure) if failure.reason == Reason::PayloadTooLarge) {
-            // No page is that large: it is a file, most likely the PDF, and its bytes decide.
+            // No page is that large: this is a file, most likely the PDF, and its bytes decide.
             return Ok(VisitOutcome::File(CandidateLocation::new(
                 url,
                 LocationOffer::Pdf,
@@ -220,7 +221,8 @@ impl LandingPage {
         )))
     }
 
-    /// Reads a page when it has its turn.
+    /// Reads a page, when [`run_blocking`](docstokg_bulk::blocking::run_blocking) has a free
+    /// permit.
     fn read_page(
         &self,
         response: LookupResponse,
@@ -248,7 +250,7 @@ impl LandingPage {
     }
 }
 
-/// Says why nothing was behind a URL.
+/// Converts a failed visit into a [`LookupOutcome`].
 fn unvisited(unanswered: ReplyFailure) -> LookupOutcome {
     match unanswered {
         ReplyFailure::Missing(_) => LookupOutcome::not_found(NO_DOI),
@@ -256,7 +258,7 @@ fn unvisited(unanswered: ReplyFailure) -> LookupOutcome {
     }
 }
 
-/// Returns what a header says about the kind of a response.
+/// Returns the media type of a response, as its header declares it.
 pub(crate) fn content_type(headers: &http::HeaderMap) -> Option<&str> {
     headers.get(CONTENT_TYPE)?.to_str().ok()
 }
@@ -267,8 +269,8 @@ fn says_html(response: &LookupResponse) -> bool {
         .is_some_and(|kind| kind.to_ascii_lowercase().contains("html"))
 }
 
-/// Names the bot challenge or interstitial page. The status is kept: what it means is known by
-/// then.
+/// Describes the bot challenge or interstitial page. The status is kept for the record, although
+/// the challenge explains it.
 fn challenged(
     settings: &Settings,
     response: &LookupResponse,

@@ -1,10 +1,10 @@
-//! `OpenAlex`: the widest catalogue, and the one that knows most other identifiers of a work.
+//! `OpenAlex`: the largest catalogue, which knows most other identifiers of a work.
 //!
-//! Asking for one work costs nothing, a list costs one credit of a small daily budget, so lists are
-//! asked for many works at once, and when the budget is spent works are asked for one by one. Every
-//! answer says how much is left; a list that cannot be paid is not asked for, because the refusal
-//! would close the whole service until midnight, free questions included. There is no field for
-//! arXiv ids: they are read out of DOIs, links and the ids of locations.
+//! A request for one work is free, and a list costs one credit of a small daily budget. So a list
+//! contains many works. When the budget is used up, works are requested one by one. Every response
+//! declares the remaining credits. A list without credits is not requested: the refusal would block
+//! the whole service until midnight, including free requests. There is no field for arXiv ids, so
+//! they are read from DOIs, links and the ids of locations.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,24 +33,24 @@ use crate::identifier::{Doi, Identifier};
 use crate::location::{CandidateLocation, LocationOffer, best_first, distinct, link};
 use crate::work::{LearnedMetadata, Work};
 
-/// Its name.
+/// The [`ResolverId`] of `OpenAlex`.
 pub const ID: ResolverId = ResolverId::new("openalex");
 
-/// The API.
+/// The API of `OpenAlex`.
 pub static API: SourceEndpoint = SourceEndpoint {
     key: "openalex",
     address: "https://api.openalex.org/",
     about: "The API of OpenAlex",
 };
 
-/// The files that `OpenAlex` keeps and charges for.
+/// The copies of files that `OpenAlex` sells.
 static CONTENT: SourceEndpoint = SourceEndpoint {
     key: "openalex_content",
     address: "https://content.openalex.org/",
     about: "The files that OpenAlex keeps",
 };
 
-/// The key, which widens the daily budget.
+/// The key, which raises the daily budget.
 pub static KEY: SourceCredential = SourceCredential {
     key: "openalex_api_key",
     variable: "OPENALEX_API_KEY",
@@ -64,7 +64,7 @@ pub static KEY: SourceCredential = SourceCredential {
     }),
 };
 
-/// Describes it.
+/// The [`ResolverSpec`] of `OpenAlex`.
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&API, &CONTENT],
@@ -87,39 +87,39 @@ pub static SPEC: ResolverSpec = ResolverSpec {
 /// The fields we read.
 const FIELDS: &str = "id,doi,ids,title,publication_year,open_access,best_oa_location,primary_location,locations,has_content,content_urls,is_retracted,authorships,biblio,publication_date,type,language,abstract_inverted_index";
 
-/// Most values of one list.
+/// Maximum number of values in one list.
 const MAX_VALUES_PER_LIST: usize = 50;
 
-/// Asks `OpenAlex`.
+/// The [`Resolver`] that queries `OpenAlex`.
 #[derive(Debug)]
 pub struct OpenAlex {
     settings: Arc<Settings>,
     purse: CreditBalance,
 }
 
-/// What is known of the credits that are left for today.
+/// The remaining credits of today, if a response has declared them.
 #[derive(Debug, Default)]
 struct CreditBalance(Mutex<Option<Option<u64>>>);
 
 impl CreditBalance {
-    /// Takes in what an answer says, or that it says nothing.
+    /// Learns the remaining credits from a response, or that the response declares none.
     fn learn(&self, response: &LookupResponse) {
         let mut known = self.0.lock();
         *known = Some(credits_left(response).or(known.flatten()));
     }
 
-    /// Tells whether nothing was answered yet.
+    /// Tells whether no response has arrived yet.
     fn is_unknown(&self) -> bool {
         self.0.lock().is_none()
     }
 
-    /// Tells whether a list can be paid, as far as is known.
+    /// Tells whether the credits suffice for a list, as far as they are known.
     fn pays_a_list(&self) -> bool {
         self.0.lock().flatten().is_none_or(|left| left >= 1)
     }
 }
 
-/// Returns the credits that an answer says are left.
+/// Returns the remaining credits that a response declares.
 pub(crate) fn credits_left(response: &LookupResponse) -> Option<u64> {
     response
         .header(&HeaderName::from_static("x-ratelimit-remaining"))?
@@ -129,7 +129,7 @@ pub(crate) fn credits_left(response: &LookupResponse) -> Option<u64> {
 }
 
 impl OpenAlex {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
@@ -138,7 +138,7 @@ impl OpenAlex {
         }
     }
 
-    /// Asks for lists, then for the works one by one that no list is about.
+    /// Requests lists, then single records of the works in no list.
     fn listed<'a>(
         &'a self,
         works: &'a [Work],
@@ -161,7 +161,8 @@ impl OpenAlex {
         })
     }
 
-    /// Asks for lists, one after the other. Works stay without outcome where a list cannot be paid.
+    /// Requests lists, one after the other. Works stay without outcome if the credits do not
+    /// suffice for a list.
     fn lists(
         &self,
         mut chunks: VecDeque<Vec<(usize, Doi)>>,
@@ -224,7 +225,7 @@ impl OpenAlex {
         })
     }
 
-    /// Sends a request of a kind; its response says how many credits are left.
+    /// Sends a request of a kind, and learns the remaining credits from its response.
     fn request<'a, T: 'a>(
         &'a self,
         url: Url,
@@ -241,7 +242,7 @@ impl OpenAlex {
         })
     }
 
-    /// Reads one work.
+    /// Reads the record of a work as a [`LookupOutcome`].
     pub(crate) fn read(&self, work: &Value) -> LookupOutcome {
         let mut learned = learned(work);
         learned.statement = Some(Box::new(statements::of_openalex(work, &learned)));
@@ -269,7 +270,7 @@ impl OpenAlex {
                 &mut learned,
             )
             .map(details);
-            // The page of a closed copy leads to a paywall; the landing resolver tries the DOI
+            // The page of a closed copy leads to a paywall, and the landing resolver tries the DOI
             // anyway.
             locations.extend(page.filter(|page| {
                 page.offers == LocationOffer::Pdf
@@ -300,7 +301,8 @@ impl OpenAlex {
         )
     }
 
-    /// Returns the copies that `OpenAlex` sells, last, where the user wants them and has a key.
+    /// Returns the [`CandidateLocation`]s that `OpenAlex` sells, if the user enabled them and has a
+    /// key. They come last.
     fn paid(&self, work: &Value) -> Vec<CandidateLocation> {
         let wanted = self.settings.paid_content && self.settings.credentials.get(&KEY).is_some();
         let kinds = [
@@ -321,8 +323,8 @@ impl OpenAlex {
     }
 }
 
-/// Tells a spent budget from a burst: the answer says how many credits the request needs and how
-/// many are left.
+/// Tells whether a refusal means a used-up budget, and not a burst. The response declares the
+/// required and the remaining credits.
 fn budget_is_spent(response: &LookupResponse) -> bool {
     if response.status.as_u16() != 429 {
         return false;
@@ -332,7 +334,8 @@ fn budget_is_spent(response: &LookupResponse) -> bool {
     matches!((credits("creditsRequired"), credits("creditsRemaining")), (Some(required), Some(remaining)) if remaining < required)
 }
 
-/// Returns the DOI by which a work can stand in a list. Bars and commas mean something there.
+/// Returns the [`Doi`] by which a work can be in a list. Bars and commas are separators there, so
+/// such a DOI is excluded.
 fn listable(work: &Work) -> Option<Doi> {
     let ids = &work.identifiers;
     let doi = ids
@@ -342,7 +345,7 @@ fn listable(work: &Work) -> Option<Doi> {
     (!doi.as_str().contains(['|', ','])).then_some(doi)
 }
 
-/// Returns the path of a single work.
+/// Returns the path of the record of a single work.
 fn single_id(work: &Work) -> Option<String> {
     let ids = &work.identifiers;
     let doi = || {
@@ -380,7 +383,7 @@ fn learned(work: &Value) -> LearnedMetadata {
     ] {
         ids.insert_from_link(text(work, pointer).unwrap_or_default());
     }
-    // These two may stand without their prefix.
+    // These two ids may lack their prefix.
     ids.pmid = ids.pmid.or_else(|| text(work, "/ids/pmid")?.parse().ok());
     ids.pmcid = ids.pmcid.or_else(|| text(work, "/ids/pmcid")?.parse().ok());
     learned
@@ -405,7 +408,7 @@ impl Resolver for OpenAlex {
         if listed.len() < 2 || !self.purse.is_unknown() {
             return self.listed(works, &listed, outcomes);
         }
-        // One by one costs nothing, and the response tells what is left for lists.
+        // A request for a single work is free, and its response declares the credits for lists.
         let (first, _) = listed.remove(0);
         self.one(&works[first]).then(move |outcome| {
             if outcome.is_put_off() {

@@ -1,8 +1,8 @@
-//! Which resolvers are asked about a work, in which order, and why.
+//! The order in which resolvers are queried about a work, with reasons.
 //!
-//! The order follows from what is known: a work of PMC is looked for there first, an arXiv work at
-//! arXiv. What a resolver learns changes what is known, so callers ask for the order again after
-//! every answer and skip those that they asked already.
+//! The order follows from the known identifiers: a work of PMC is looked up there first, an arXiv
+//! work at arXiv. Resolvers learn further identifiers. So callers compute the order again after
+//! every response, and skip the resolvers already queried.
 
 use std::sync::Arc;
 
@@ -13,32 +13,32 @@ use super::spec::{Applicability, ResolverSpec, UnmetNeeds};
 use super::{Resolver, ResolverId};
 use crate::work::Work;
 
-/// How far to go for a file.
+/// The set of resolvers that are queried by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
-    /// APIs that answer quickly with locations of files; no pages of publishers.
+    /// APIs that quickly return locations of files; no pages of publishers.
     Fast,
     /// All resolvers.
     #[default]
     Broad,
 }
 
-/// What the user chose.
+/// The resolvers that the user chose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResolverChoice {
-    /// How far to go.
+    /// The [`Preset`] that the choice begins with.
     pub preset: Preset,
-    /// Resolvers to ask first, in this order; the rest of the preset follows.
+    /// Resolvers to query first, in this order; the rest of the preset follows.
     pub order: Option<Vec<ResolverId>>,
-    /// Resolvers to ask beyond the preset.
+    /// Resolvers to query beyond the preset.
     pub enable: Vec<ResolverId>,
-    /// Resolvers not to ask.
+    /// Resolvers that are not queried.
     pub disable: Vec<ResolverId>,
 }
 
 impl ResolverChoice {
-    /// Tells whether a resolver is in the preset or asked for beyond it.
+    /// Tells whether a resolver is in the preset, or enabled beyond it.
     fn includes(&self, spec: &ResolverSpec) -> bool {
         self.preset == Preset::Broad
             || spec.preset == Preset::Fast
@@ -47,18 +47,18 @@ impl ResolverChoice {
     }
 }
 
-/// One resolver in the order.
+/// A resolver with its plan for a work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedResolver {
-    /// Its name.
+    /// The name of the resolver.
     pub resolver: ResolverId,
-    /// Whether it is asked.
+    /// The [`ResolverPlan`] as the decision about the query.
     pub plan: ResolverPlan,
-    /// Why, for people.
+    /// The reason of the decision, for people.
     pub why: String,
 }
 
-/// Tells whether a resolver is asked, now or later.
+/// Tells whether a resolver is queried, now or later.
 #[must_use]
 pub fn is_planned(planned: &[PlannedResolver], resolver: ResolverId) -> bool {
     planned
@@ -66,19 +66,20 @@ pub fn is_planned(planned: &[PlannedResolver], resolver: ResolverId) -> bool {
         .any(|planned| planned.resolver == resolver && planned.plan != ResolverPlan::Skip)
 }
 
-/// Whether a resolver is asked.
+/// The decision whether a resolver is queried about a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResolverPlan {
-    /// It is.
+    /// The resolver is queried.
     Ask,
-    /// It is not: it is switched off, or lacks a key or an address.
+    /// The resolver is not queried: it is disabled, or lacks a key or an address.
     Skip,
-    /// Not now: what it needs to know is not known. An answer of another may change that.
+    /// The resolver needs an identifier that is not yet known. The response of another may provide
+    /// it.
     Later,
 }
 
-/// Returns all resolvers in the order in which they are to be asked about a work, those that are
-/// not asked with the reason.
+/// Returns all resolvers as [`PlannedResolver`]s, in the order of their queries about a work.
+/// Resolvers that are not queried have a reason.
 #[must_use]
 pub fn order(
     work: &Work,
@@ -121,8 +122,8 @@ pub fn order(
     specs.into_iter().filter_map(planned).collect()
 }
 
-/// Returns the order that the known identifiers suggest, all resolvers in it, with the reason for
-/// each position.
+/// Returns all resolvers in the order that the known identifiers suggest, with the reason for each
+/// position.
 fn natural(work: &Work) -> Vec<(&'static ResolverSpec, &'static str)> {
     let mut ranked: Vec<_> = specs()
         .iter()
@@ -144,7 +145,7 @@ fn natural(work: &Work) -> Vec<(&'static ResolverSpec, &'static str)> {
         .collect()
 }
 
-/// Where a resolver stands.
+/// The position of a resolver in the order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ResolverPosition {
     Early(u8),

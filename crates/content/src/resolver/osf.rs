@@ -1,8 +1,8 @@
 //! OSF: preprints of several servers, among them `PsyArXiv` and `SocArXiv`.
 //!
-//! Its pages are scripts; the API names the one primary file of a preprint. A preprint is looked
-//! up by the id in its DOI or link. Projects and registrations have DOIs of one prefix of their
-//! own and are no preprints. Without a token the API answers a hundred requests an hour.
+//! The pages are scripts, but the API names the primary file of a preprint. A preprint is looked up
+//! by the id in its DOI or link. Projects and registrations have DOIs with another prefix, and are
+//! not preprints. Without a token the API allows a hundred requests an hour.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::identifier::Doi;
 use crate::location::{LocationChecksum, host_is, link};
 use crate::work::{LearnedMetadata, Work};
 
-/// Its name.
+/// The [`ResolverId`] of OSF.
 pub const ID: ResolverId = ResolverId::new("osf");
 
 static API: SourceEndpoint = SourceEndpoint {
@@ -47,7 +47,7 @@ pub static TOKEN: SourceCredential = SourceCredential {
     }),
 };
 
-/// Describes it.
+/// The [`ResolverSpec`] of OSF.
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&API],
@@ -73,7 +73,7 @@ const PROJECTS: &str = "10.17605";
 /// The length of an id without version.
 const ID_CHARS: usize = 5;
 
-/// Asks OSF.
+/// The [`Resolver`] that queries OSF.
 #[derive(Debug)]
 pub struct Osf {
     settings: Arc<Settings>,
@@ -83,7 +83,8 @@ fn claims(mention: WorkMention<'_>) -> bool {
     preprint_of(mention).is_some()
 }
 
-/// Returns the id of the preprint that a DOI or link names, with its version where there is one.
+/// Returns the id of the preprint that a DOI or link names, with the version if the mention has
+/// one.
 fn preprint_of(mention: WorkMention<'_>) -> Option<&str> {
     match mention {
         WorkMention::Doi(doi) => {
@@ -120,7 +121,7 @@ fn is_id(text: &str) -> bool {
 }
 
 impl Osf {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub const fn new(settings: Arc<Settings>) -> Self {
         Self { settings }
@@ -147,7 +148,7 @@ impl Osf {
     }
 }
 
-/// Reads one preprint.
+/// Reads the record of a preprint as a [`LookupOutcome`].
 fn read(id: &str, value: &Value, mention: WorkMention<'_>, work: &Work) -> LookupOutcome {
     let answered = text(value, "/data/id").unwrap_or_default();
     if without_version(answered) != without_version(id) {
@@ -163,7 +164,7 @@ fn read(id: &str, value: &Value, mention: WorkMention<'_>, work: &Work) -> Looku
         title: text(value, "/data/attributes/title"),
     };
     let tie = match (mention, deposit::tie(mention, work, &stated)) {
-        // The id in the DOI is the id of the answer.
+        // The id in the DOI is the id of the record.
         (WorkMention::Doi(_), _) => WorkTie::Same,
         (_, Ok(tie)) => tie,
         (_, Err(why)) => return LookupOutcome::not_found(format!("OSF: {why}")),
@@ -182,7 +183,7 @@ fn read(id: &str, value: &Value, mention: WorkMention<'_>, work: &Work) -> Looku
     }
 }
 
-/// Returns the primary file, or says why it cannot be had.
+/// Returns the primary [`DepositedFile`], or the reason why it is not available.
 fn file(value: &Value) -> Result<DepositedFile, String> {
     if text(value, "/data/attributes/date_withdrawn").is_some() {
         return Err("it was withdrawn".to_owned());

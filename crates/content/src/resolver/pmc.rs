@@ -1,8 +1,8 @@
-//! `PubMed` Central: the open-access files that it keeps in a public bucket.
+//! `PubMed` Central: the open-access files in its public bucket.
 //!
-//! DOIs and `PubMed` numbers are converted first, many at once; then the newest version of each
+//! DOIs and `PubMed` numbers are converted first, many at once. Then the newest version of each
 //! article is looked up in the bucket, whose metadata names the files with their checksums. The
-//! article pages of PMC are never asked for: they answer robots with a puzzle.
+//! article pages of PMC are never requested: they respond to robots with a puzzle.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::{
 use crate::identifier::{Doi, Identifier, Pmcid, Pmid};
 use crate::work::Work;
 
-/// Its name.
+/// The [`ResolverId`] of `PubMed` Central.
 pub const ID: ResolverId = ResolverId::new("pmc");
 
 static CONVERTER: SourceEndpoint = SourceEndpoint {
@@ -31,14 +31,14 @@ static CONVERTER: SourceEndpoint = SourceEndpoint {
     about: "PMC's converter of identifiers",
 };
 
-/// The open-access files.
+/// The bucket with the open-access files.
 pub(super) static BUCKET: SourceEndpoint = SourceEndpoint {
     key: "pmc_bucket",
     address: "https://pmc-oa-opendata.s3.amazonaws.com/",
     about: "PMC's open-access files",
 };
 
-/// Describes it.
+/// The [`ResolverSpec`] of `PubMed` Central.
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&CONVERTER, &BUCKET],
@@ -61,16 +61,16 @@ pub static SPEC: ResolverSpec = ResolverSpec {
     ..ResolverSpec::base(ID, |settings| Arc::new(Pmc::new(Arc::clone(settings))))
 };
 
-/// Most identifiers of one conversion.
+/// Maximum number of identifiers in one conversion.
 const MAX_IDS_PER_CONVERSION: usize = 200;
 
-/// Finds open-access articles of `PubMed` Central.
+/// The [`Resolver`] that finds open-access articles of `PubMed` Central.
 #[derive(Debug)]
 pub struct Pmc {
     settings: Arc<Settings>,
 }
 
-/// What the converter said about some identifiers.
+/// The response of the converter about some identifiers.
 struct ConvertedIds {
     asked: Vec<String>,
     records: Result<Vec<ConverterRecord>, RequestFailure>,
@@ -84,7 +84,7 @@ struct ConverterRecord {
 }
 
 impl Pmc {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub const fn new(settings: Arc<Settings>) -> Self {
         Self { settings }
@@ -122,7 +122,7 @@ impl Pmc {
     fn one(&self, work: &Work, converted: &[ConvertedIds]) -> WorkLookupStep<'_> {
         match articles_of(work, converted) {
             Ok(articles) => {
-                // A user who names a version gets that one or none.
+                // A user who names a version gets that version or nothing.
                 let only =
                     matches!(work.supplied(), Identifier::Pmcid(id) if id.version().is_some());
                 pmc_bucket::find(&self.settings, articles, only)
@@ -132,8 +132,8 @@ impl Pmc {
     }
 }
 
-/// Reads one record: the current version where versions are listed, the article otherwise. Errors
-/// carry no id.
+/// Reads one [`ConverterRecord`]: the current version if versions are listed, or else the article.
+/// Records of errors have no id.
 fn read_record(value: &Value) -> ConverterRecord {
     let current = items(value, "/versions").iter().find(|version| {
         matches!(version.get("current"), Some(Value::Bool(true)))
@@ -150,8 +150,8 @@ fn read_record(value: &Value) -> ConverterRecord {
     }
 }
 
-/// Returns the articles of a work, each once; a failure when the converter could not be asked about
-/// it.
+/// Returns the articles of a work, each once. Returns a [`RequestFailure`] if the converter could
+/// not be queried about the work.
 fn articles_of(work: &Work, converted: &[ConvertedIds]) -> Result<Vec<Pmcid>, RequestFailure> {
     let ids = &work.identifiers;
     if ids.pmcid.is_some() {
@@ -199,7 +199,7 @@ impl Resolver for Pmc {
     }
 
     fn begin<'a>(&'a self, works: &'a [Work]) -> BatchStep<'a> {
-        // The converter takes one kind of identifier at a time.
+        // The converter accepts one kind of identifier per request.
         let unknown = || {
             works
                 .iter()

@@ -1,4 +1,4 @@
-//! The bucket in which `PubMed` Central keeps open-access articles, one folder per version.
+//! The bucket of open-access articles of `PubMed` Central, with one folder per version.
 
 use std::collections::VecDeque;
 
@@ -16,15 +16,17 @@ use crate::location::{CandidateLocation, LocationChecksum, LocationOffer, distin
 use crate::reason::Reason;
 use crate::work::LearnedMetadata;
 
-/// Statuses by which the bucket says that it does not have something.
+/// Statuses with which the bucket reports a missing object.
 const MISSING_STATUSES: [u16; 2] = [403, 404];
 
-/// Most versions of one article that are looked at.
+/// Maximum number of versions of one article that are read.
 const MAX_READ_VERSIONS: usize = 5;
 
-/// Finds the files of articles: of the version named, else of the newest that has a PDF; XML is
-/// taken from the newest that has it. Manuscripts that several funders deposited are no versions of
-/// each other: each is a copy of its own. `only` is whether a version named is the only one wanted.
+/// Finds the files of articles. `only` means that a named version is the only acceptable one.
+///
+/// A named version comes first, then the newest version with a PDF; XML comes from the newest
+/// version with XML. Manuscripts from several funders are separate copies and not versions of each
+/// other.
 pub(super) fn find(settings: &Settings, articles: Vec<Pmcid>, only: bool) -> WorkLookupStep<'_> {
     let first = articles.first().copied();
     let search = BucketSearch { settings, only };
@@ -42,7 +44,8 @@ pub(super) fn find(settings: &Settings, articles: Vec<Pmcid>, only: bool) -> Wor
     })
 }
 
-/// The files found so far, and whether the search may go on.
+/// The [`BucketFiles`] found so far, with the result of the step, or the failure that ends the
+/// search.
 type SearchResult<T> = (BucketFiles, Result<T, RequestFailure>);
 
 /// A search for the files of one work.
@@ -53,7 +56,7 @@ struct BucketSearch<'a> {
 }
 
 impl<'a> BucketSearch<'a> {
-    /// Looks at articles until one has a PDF.
+    /// Reads articles until an article has a PDF.
     fn articles(
         self,
         mut articles: VecDeque<Pmcid>,
@@ -71,7 +74,7 @@ impl<'a> BucketSearch<'a> {
         })
     }
 
-    /// Looks at the version named, then at the others.
+    /// Reads the version that a [`Pmcid`] names, then the others.
     fn article(self, article: Pmcid, found: BucketFiles) -> Step<'a, SearchResult<()>> {
         let Some(named) = article.version() else {
             return self.listed(article, found);
@@ -86,8 +89,8 @@ impl<'a> BucketSearch<'a> {
         })
     }
 
-    /// Lists the versions of an article, and looks at them. The dot at the end of the prefix matters:
-    /// without it the articles that begin with the same digits are listed too.
+    /// Lists the versions of an article and reads them. The prefix ends with a dot, because
+    /// otherwise the list would contain articles whose numbers begin with the same digits.
     fn listed(self, article: Pmcid, found: BucketFiles) -> Step<'a, SearchResult<()>> {
         let mut url = self.settings.endpoints.of(&BUCKET);
         let prefix = format!("PMC{}.", article.number());
@@ -109,7 +112,7 @@ impl<'a> BucketSearch<'a> {
         )
     }
 
-    /// Looks at versions until one has a PDF. Another funder may have another manuscript.
+    /// Reads versions until a version has a PDF. Another funder may have another manuscript.
     fn newest(
         self,
         article: Pmcid,
@@ -128,7 +131,7 @@ impl<'a> BucketSearch<'a> {
         })
     }
 
-    /// Looks at one version. Returns whether it is a manuscript.
+    /// Reads one version. Returns whether the version is a manuscript.
     fn version(self, version: Pmcid, mut found: BucketFiles) -> Step<'a, SearchResult<bool>> {
         let path = format!("metadata/{version}.json");
         let url = self.settings.url(&BUCKET, &path);
@@ -148,7 +151,7 @@ impl<'a> BucketSearch<'a> {
 struct BucketFiles {
     locations: Vec<CandidateLocation>,
     learned: Option<LearnedMetadata>,
-    /// The manuscripts seen, by the number that each funder gave them.
+    /// The manuscripts found, by the number that each funder assigned.
     manuscripts: Vec<Option<String>>,
 }
 
@@ -159,7 +162,7 @@ impl BucketFiles {
             .any(|location| location.offers == LocationOffer::Pdf)
     }
 
-    /// Adds the files of one version. Returns whether it is a manuscript.
+    /// Adds the files of one version. Returns whether the version is a manuscript.
     fn add(&mut self, settings: &Settings, version: Pmcid, metadata: &Value) -> bool {
         let is_manuscript = metadata.get("is_manuscript").and_then(Value::as_bool) == Some(true);
         let number = text(metadata, "/mid").map(str::to_owned);
@@ -191,7 +194,7 @@ fn absent(article: Pmcid) -> LookupOutcome {
     }
 }
 
-/// Reads a listing of versions.
+/// Reads the versions in a listing.
 fn versions(
     settings: &Settings,
     prefix: &str,
@@ -210,7 +213,7 @@ fn versions(
         .collect())
 }
 
-/// Reads the folders of a listing; `None` when it is none.
+/// Reads the folders in a listing. Returns `None` if the body is not a listing.
 fn folders(body: &[u8]) -> Option<Vec<String>> {
     let mut folders = Vec::new();
     let root = walk(body, |step| {
@@ -262,7 +265,7 @@ fn read(
     (files.collect(), learned)
 }
 
-/// Turns `s3://bucket/key?md5=hex` into an address that is fetched without keys, and the checksum.
+/// Converts `s3://bucket/key?md5=hex` into a public URL and its [`LocationChecksum`].
 fn object(settings: &Settings, text: &str) -> Option<(Url, Option<LocationChecksum>)> {
     let named = Url::parse(text).ok()?;
     let checksum = named
@@ -272,7 +275,7 @@ fn object(settings: &Settings, text: &str) -> Option<(Url, Option<LocationChecks
     if !matches!(named.scheme(), "s3" | "https") {
         return None;
     }
-    // Addresses of the older style have the bucket in their path.
+    // URLs of the older style have the bucket in their path.
     let path = named.path().trim_start_matches('/');
     let key = path.strip_prefix("pmc-oa-opendata/").unwrap_or(path);
     Some((settings.url(&BUCKET, key), checksum))

@@ -1,4 +1,4 @@
-//! Reads responses of services: what is a response, what is a clean miss, what went wrong.
+//! Reading of the responses of services: usable responses, clean misses, and failures.
 
 use docstokg_lookup::message::LookupResponse;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -13,19 +13,19 @@ use crate::reason::Reason;
 pub(super) use crate::titles::clean as title;
 use crate::work::{Identifiers, LearnedMetadata};
 
-/// How much of a response is shown in a message, in characters.
+/// Maximum length of the part of a response in a message, in characters.
 const PREVIEW_CHARS: usize = 200;
 
-/// Why there is no response to read.
+/// The reason why there is no response to read.
 pub(super) enum ReplyFailure {
-    /// The service says that it does not know the work.
+    /// The service responded with this status that it does not know the work.
     Missing(u16),
-    /// Anything else.
+    /// Any other failure.
     Failed(RequestFailure),
 }
 
 impl ReplyFailure {
-    /// Makes a failure of it, where there is nothing that could be missing.
+    /// Converts any variant into a [`RequestFailure`], for requests without a possible miss.
     pub(super) fn into_failure(self) -> RequestFailure {
         match self {
             Self::Failed(failure) => failure,
@@ -36,7 +36,7 @@ impl ReplyFailure {
         }
     }
 
-    /// Makes an outcome of it.
+    /// Converts the reason into a [`LookupOutcome`].
     pub(super) fn into_outcome(self, service: &str) -> LookupOutcome {
         match self {
             Self::Missing(status) => {
@@ -47,8 +47,8 @@ impl ReplyFailure {
     }
 }
 
-/// Sorts a response: a success is given back, the given statuses are clean misses, the rest is a
-/// failure with its reason.
+/// Sorts a response by its status. A success is returned, the given statuses are clean misses, and
+/// everything else is a failure with its reason.
 pub(super) fn sort(
     settings: &Settings,
     result: Result<LookupResponse, RequestFailure>,
@@ -68,7 +68,7 @@ pub(super) fn sort(
     }
 }
 
-/// Describes a status that is neither a response nor a clean miss.
+/// Describes a status that is neither a success nor a clean miss, as a [`RequestFailure`].
 pub(super) fn refusal(settings: &Settings, response: &LookupResponse) -> RequestFailure {
     let host = response.url.host_str().unwrap_or_default();
     let (status, shown) = (response.status.as_u16(), preview(&response.body));
@@ -76,8 +76,8 @@ pub(super) fn refusal(settings: &Settings, response: &LookupResponse) -> Request
     RequestFailure::of_status(response.status, detail, response.disposition.clone())
 }
 
-/// Sorts a response and reads it as JSON that has something at a pointer: an error in the shape of
-/// a response is a failure, not a miss.
+/// Sorts a response and reads JSON that must have a value at a pointer. An error in the shape of a
+/// success is a failure, not a miss.
 pub(super) fn record(
     settings: &Settings,
     result: Result<LookupResponse, RequestFailure>,
@@ -99,7 +99,8 @@ pub(super) fn record(
     }
 }
 
-/// Reads a body as JSON; pages, empty bodies and broken ones are failures that show how they begin.
+/// Reads a body as JSON. Pages, empty bodies and invalid JSON are failures whose message shows the
+/// beginning of the body.
 pub(super) fn json(
     settings: &Settings,
     response: &LookupResponse,
@@ -109,7 +110,7 @@ pub(super) fn json(
         .ok_or_else(|| unreadable(settings, response, Reason::JsonError, "JSON"))
 }
 
-/// Says that a body is not what it should be.
+/// Describes a body that is not in the expected format.
 pub(super) fn unreadable(
     settings: &Settings,
     response: &LookupResponse,
@@ -138,7 +139,8 @@ fn preview(body: &[u8]) -> String {
         .collect()
 }
 
-/// Returns the text at a pointer; absent, null, blank and the word `null` are all nothing.
+/// Returns the text at a pointer. A value that is absent, null, blank or the word `null` results in
+/// `None`.
 pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     let text = value.pointer(pointer)?.as_str()?.trim();
     (!text.is_empty() && !text.eq_ignore_ascii_case("null")).then_some(text)
@@ -152,7 +154,7 @@ pub(super) fn scalar(value: &Value, pointer: &str) -> Option<String> {
     }
 }
 
-/// Returns the items at a pointer; nothing is an empty list.
+/// Returns the items at a pointer; an absent list is empty.
 pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value
         .pointer(pointer)
@@ -160,7 +162,7 @@ pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// Returns the year at a pointer, as number or at the beginning of a text.
+/// Returns the year at a pointer, from a number or the beginning of a text.
 pub(super) fn year(value: &Value, pointer: &str) -> Option<i32> {
     scalar(value, pointer)?
         .get(..4)?
@@ -169,7 +171,7 @@ pub(super) fn year(value: &Value, pointer: &str) -> Option<i32> {
         .filter(|year| (1000..3000).contains(year))
 }
 
-/// Returns the location at a pointer, and the identifier that its link carries.
+/// Returns the [`CandidateLocation`] at a pointer, and learns the identifier in its link.
 pub(super) fn location_at(
     value: &Value,
     pointer: &str,
@@ -182,7 +184,7 @@ pub(super) fn location_at(
     Some(CandidateLocation::new(link(found)?, offers, resolver))
 }
 
-/// Learns the arXiv id or PMC id that a link carries. Links with a DOI are left out: they may be to
+/// Learns the arXiv id or PMC id in a link. Links with a DOI are skipped: they may belong to
 /// another version of the work.
 pub(super) fn learn_link(identifiers: &mut Identifiers, link: &str) {
     let mut carried = Identifiers::default();
@@ -194,7 +196,7 @@ pub(super) fn learn_link(identifiers: &mut Identifiers, link: &str) {
     });
 }
 
-/// Everything that is not plainly harmless in a path.
+/// All characters that need encoding in a path.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -202,8 +204,8 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b'/');
 
-/// Writes a DOI as part of a path. Slashes stay, unless parts between them would be taken for steps
-/// upwards.
+/// Returns a [`Doi`] as part of a path. Slashes are kept, unless segments between them would be
+/// read as steps upwards.
 pub(crate) fn doi_path(doi: &Doi) -> String {
     let steps = doi
         .as_str()

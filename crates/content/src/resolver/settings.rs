@@ -1,4 +1,4 @@
-//! How resolvers are set up: where the services are, and how we identify ourselves to each.
+//! The settings of resolvers: the addresses of services, and our identification to each.
 
 use std::collections::BTreeSet;
 
@@ -13,19 +13,19 @@ use url::Url;
 use super::catalogue;
 use crate::location::joined;
 
-/// Everything that resolvers share.
+/// The settings that all resolvers share.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Where the services are.
+    /// The addresses of services.
     pub endpoints: SourceEndpoints,
-    /// How we identify ourselves.
+    /// The credentials that identify the user to services.
     pub credentials: SourceCredentials,
-    /// Whether to use files that a service keeps and charges for.
+    /// Files that a service sells may be used.
     pub paid_content: bool,
 }
 
 impl Settings {
-    /// Returns the address of a path of a service; the path is encoded.
+    /// Returns the URL of an encoded path of a service.
     pub(super) fn url(&self, endpoint: &SourceEndpoint, path: &str) -> Url {
         joined(&self.endpoints.of(endpoint), path)
     }
@@ -44,16 +44,16 @@ impl Settings {
         hosts.into_iter().collect()
     }
 
-    /// Returns the headers that identify us to the host of a URL: the credentials of that service,
-    /// and of no other.
+    /// Returns the headers that identify the user to the host of a URL: only the credentials of
+    /// that service.
     #[must_use]
     pub fn secret_headers(&self, url: &Url) -> Vec<(HeaderName, HeaderValue)> {
         let known = catalogue::credentials();
         credentials::secret_headers(known, &self.credentials, &self.endpoints, url)
     }
 
-    /// Tells whether a URL is one of a text-mining service whose credential is not there: asking it
-    /// is of no use.
+    /// Tells whether a URL belongs to a text-mining service whose credential is missing, so that a
+    /// request is of no use.
     #[must_use]
     pub fn lacks_credential(&self, url: &Url) -> bool {
         guarded_hosts().any(|(credential, _, recipient)| {
@@ -62,7 +62,7 @@ impl Settings {
         })
     }
 
-    /// Returns the hosts of the text-mining services that can be asked.
+    /// Returns the hosts of the text-mining services whose credentials are set.
     #[must_use]
     pub fn text_mining_hosts(&self) -> Vec<&'static str> {
         guarded_hosts()
@@ -78,7 +78,7 @@ impl Settings {
     }
 }
 
-/// Returns the credentials without which a host answers nothing.
+/// Returns the credentials without which a host refuses every request.
 fn guarded_hosts() -> impl Iterator<
     Item = (
         &'static SourceCredential,

@@ -1,9 +1,9 @@
-//! What is known about a resolver before it is asked.
+//! The description of a resolver that is known before a query.
 //!
-//! A resolver is one file: its [`ResolverSpec`], the requests it needs and the responses it reads.
-//! Names, order, presets, endpoints, credentials, the sentences of `explain` and the tables in
-//! `docs/reference/sources.md` all follow from the spec, so that adding a resolver is adding its
-//! file, its fixtures and one line in the list of [`specs`](super::specs).
+//! A resolver is one file: its [`ResolverSpec`], its requests, and the reading of its responses.
+//! The spec determines names, order, presets, endpoints, credentials, the sentences of `explain`,
+//! and the tables in `docs/reference/sources.md`. A new resolver consists of its file, its
+//! fixtures, and one line in the list of [`specs`](super::specs).
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,31 +18,32 @@ use super::{Resolver, ResolverId};
 use crate::identifier::Doi;
 use crate::work::Work;
 
-/// Describes a resolver.
+/// The description of a resolver.
 #[derive(Debug)]
 pub struct ResolverSpec {
-    /// Its name, its services and its credentials.
+    /// The [`SourceSpec`] with the name, the services and the credentials of the resolver.
     pub source: SourceSpec,
-    /// Its name as a type.
+    /// The name of the resolver as a [`ResolverId`].
     pub id: ResolverId,
-    /// What has to be known of a work: any one of these.
+    /// The alternative [`IdentifierNeed`]s: the resolver needs any single identifier of the list.
     pub needs: &'static [IdentifierNeed],
-    /// What asking it costs.
+    /// The [`ResolverCost`] of a query.
     pub cost: ResolverCost,
-    /// The smallest preset that has it.
+    /// The smallest [`Preset`] that contains the resolver.
     pub preset: Preset,
-    /// Its position among the others, lowest first.
+    /// The position among other resolvers, lowest first.
     pub rank: u8,
-    /// Where it stands when a work is one of its own.
+    /// The position for works of the resolver itself.
     pub early: Option<EarlyPosition>,
-    /// Whether it has full texts as XML.
+    /// The resolver has full texts as XML.
     pub has_xml: bool,
-    /// Whether a location of it is the work's file by its word alone; otherwise a file that names
-    /// another work is refused.
+    /// The word of the resolver suffices that a location is the work's file. Otherwise a file that
+    /// names another work is refused.
     pub vouches: bool,
-    /// Tells whether a DOI or link is one of its own records, so that it can be asked about it.
+    /// Tells whether a [`WorkMention`] is a record of the resolver itself, and so a subject for a
+    /// query.
     pub claims: fn(WorkMention<'_>) -> bool,
-    /// Sets it up.
+    /// Creates the [`Resolver`] from shared [`Settings`].
     pub build: fn(&Arc<Settings>) -> Arc<dyn Resolver>,
 }
 
@@ -52,29 +53,29 @@ impl HasSourceSpec for ResolverSpec {
     }
 }
 
-/// Something that may be known of a work.
+/// An identifier of a work that a resolver may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdentifierNeed {
-    /// Its DOI.
+    /// The DOI of the work.
     Doi,
-    /// Its arXiv id.
+    /// The arXiv id of the work.
     ArxivId,
-    /// Its `PubMed` id.
+    /// The `PubMed` id of the work.
     PubMedId,
-    /// Its `PubMed` Central id.
+    /// The `PubMed` Central id of the work.
     PmcId,
-    /// Its `OpenAlex` id.
+    /// The `OpenAlex` id of the work.
     OpenAlexId,
-    /// A URL of it.
+    /// A URL of the work.
     Url,
-    /// A URL of it that is gone.
+    /// A URL of the work that no longer exists.
     DeadLink,
     /// A record of the resolver itself, known by a DOI or link.
     OwnRecord,
 }
 
 impl IdentifierNeed {
-    /// Names it.
+    /// Returns the name of the identifier, for people.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -104,10 +105,10 @@ impl IdentifierNeed {
     }
 }
 
-/// A DOI or link by which a work is known, from the user or from another resolver.
+/// A DOI or link that names a [`Work`], from the user or from another resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkMention<'a> {
-    /// Its DOI.
+    /// The DOI of the work.
     Doi(&'a Doi),
     /// The URL that the user wrote.
     Written(&'a Url),
@@ -116,7 +117,7 @@ pub enum WorkMention<'a> {
 }
 
 impl<'a> WorkMention<'a> {
-    /// Returns the link, if it is one.
+    /// Returns the link, if the mention is a link.
     #[must_use]
     pub const fn link(self) -> Option<&'a Url> {
         match self {
@@ -126,38 +127,38 @@ impl<'a> WorkMention<'a> {
     }
 }
 
-/// What asking a resolver costs, the cheapest first.
+/// The cost of a query to a resolver, the cheapest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ResolverCost {
     /// A request to an API.
     Api,
     /// Pages made for people, at the publisher's host.
     Page,
-    /// An archive that answers a few requests a minute: the last resort.
+    /// An archive that allows only a few requests a minute: the last resort.
     Archive,
 }
 
-/// A position before all ranks, for works that are a resolver's own.
+/// A position before all ranks, for works of the resolver itself.
 #[derive(Debug)]
 pub struct EarlyPosition {
-    /// The position among those that stand early, lowest first.
+    /// The position among early resolvers, lowest first.
     pub rank: u8,
-    /// Tells whether a work is one of its own.
+    /// Tells whether a work is one of the resolver itself.
     pub when: fn(&Work) -> bool,
-    /// Why it stands there.
+    /// The reason for the position, for people.
     pub why: &'static str,
 }
 
-/// Whether a resolver can be asked about a work.
+/// The decision whether a resolver can be queried about a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applicability {
-    /// It can.
+    /// The resolver can be queried.
     Yes,
-    /// It cannot: none of these is known.
+    /// The resolver cannot be queried, because the work has no identifier of this list.
     No(&'static [IdentifierNeed]),
 }
 
-/// Says that none of some needs is met.
+/// Formats the message that no identifier of a list is known.
 pub(super) struct UnmetNeeds(pub(super) &'static [IdentifierNeed]);
 
 impl fmt::Display for UnmetNeeds {
@@ -166,7 +167,7 @@ impl fmt::Display for UnmetNeeds {
     }
 }
 
-/// Lists needs: `A`, `A or B`, `A, B or C`.
+/// Formats a list of [`IdentifierNeed`]s: `A`, `A or B`, `A, B or C`.
 pub(super) fn alternatives(needs: &[IdentifierNeed]) -> String {
     let names: Vec<&str> = needs.iter().map(|need| need.as_str()).collect();
     match names.split_last() {
@@ -177,8 +178,8 @@ pub(super) fn alternatives(needs: &[IdentifierNeed]) -> String {
 }
 
 impl ResolverSpec {
-    /// What most resolvers have in common: APIs whose word is taken, that know works by
-    /// identifiers and need no credential.
+    /// Creates the spec that most resolvers share. It describes an API whose locations are trusted,
+    /// that knows works by their DOI and needs no credential.
     #[must_use]
     pub const fn base(id: ResolverId, build: fn(&Arc<Settings>) -> Arc<dyn Resolver>) -> Self {
         Self {
@@ -196,7 +197,7 @@ impl ResolverSpec {
         }
     }
 
-    /// Returns whether it can be asked about a work, by what is known of it now.
+    /// Returns the [`Applicability`] to a work, by its currently known identifiers.
     #[must_use]
     pub fn applies(&self, work: &Work) -> Applicability {
         if self.needs.iter().any(|need| need.is_met(work, self)) {

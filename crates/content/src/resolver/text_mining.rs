@@ -1,12 +1,12 @@
-//! Services for text mining of publishers: Crossref names their links, and each answers only to
-//! its own credential.
+//! Text-mining services of publishers. Crossref names their links, and each service requires its
+//! own credential.
 
 use docstokg_lookup::source_spec::{
     CredentialCarrier, CredentialRecipient, SecretHeader, SourceCredential,
 };
 use url::Url;
 
-/// The host of Elsevier's service, as it documents it.
+/// The host of Elsevier's service, from its documentation.
 const ELSEVIER: &str = "api.elsevier.com";
 
 /// The key for text mining at Elsevier.
@@ -51,7 +51,8 @@ pub(super) static WILEY_TOKEN: SourceCredential = SourceCredential {
     }),
 };
 
-/// Asks for the PDF where the form of an article is chosen in the query; tells whether it is.
+/// Selects the PDF of an article whose format is a query parameter. Tells whether the URL has such
+/// a parameter.
 pub(super) fn choose_pdf(url: &mut Url) -> bool {
     let chooses = url.host_str() == Some(ELSEVIER);
     if chooses {

@@ -1,4 +1,4 @@
-//! Unpaywall: open-access copies by DOI. It wants an address that exists.
+//! Unpaywall: open-access copies by DOI. Unpaywall requires a real e-mail address.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::location::{CandidateLocation, LocationOffer, best_first};
 use crate::reason::Reason;
 use crate::work::{LearnedMetadata, Work};
 
-/// Its name.
+/// The [`ResolverId`] of Unpaywall.
 pub const ID: ResolverId = ResolverId::new("unpaywall");
 
 static API: SourceEndpoint = SourceEndpoint {
@@ -39,7 +39,7 @@ pub static EMAIL: SourceCredential = SourceCredential {
     sent: CredentialCarrier::EmailAddress,
 };
 
-/// Describes it.
+/// The [`ResolverSpec`] of Unpaywall.
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&API],
@@ -54,14 +54,14 @@ pub static SPEC: ResolverSpec = ResolverSpec {
     })
 };
 
-/// Asks Unpaywall.
+/// The [`Resolver`] that queries Unpaywall.
 #[derive(Debug)]
 pub struct Unpaywall {
     settings: Arc<Settings>,
 }
 
 impl Unpaywall {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub const fn new(settings: Arc<Settings>) -> Self {
         Self { settings }
@@ -86,7 +86,7 @@ impl Unpaywall {
         })
     }
 
-    /// Reads one record. Copies under embargo are left out.
+    /// Reads a record as a [`LookupOutcome`]. Copies under embargo are skipped.
     fn read(&self, record: &Value) -> LookupOutcome {
         let mut learned = LearnedMetadata {
             year: year(record, "/year"),
@@ -124,7 +124,7 @@ impl Unpaywall {
     }
 }
 
-/// Returns the address that Unpaywall gets: its own, else the general one.
+/// Returns the e-mail address for Unpaywall: its own setting, or else the general address.
 fn email(settings: &Settings) -> Option<&str> {
     let credentials = &settings.credentials;
     credentials.get(&EMAIL).or_else(|| credentials.mailto())
@@ -140,7 +140,7 @@ fn unavailable(settings: &Settings) -> Option<&'static str> {
     }
 }
 
-/// Returns whether Unpaywall would take an address: it refuses the ones of documentation.
+/// Tells whether Unpaywall accepts an address: it refuses the examples of documentation.
 fn is_real(email: &str) -> bool {
     let Some((name, host)) = email.rsplit_once('@') else {
         return false;

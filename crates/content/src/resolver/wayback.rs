@@ -1,5 +1,5 @@
-//! The Wayback Machine: what is gone from where it was. Asked last, and only about URLs that are
-//! gone.
+//! The Wayback Machine: copies of URLs that no longer exist. It is queried last, and only about
+//! such URLs.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{
 use crate::location::{CandidateLocation, LocationOffer, distinct};
 use crate::work::{LearnedMetadata, Work};
 
-/// Its name.
+/// The [`ResolverId`] of the Wayback Machine.
 pub const ID: ResolverId = ResolverId::new("wayback");
 
 static ARCHIVE: SourceEndpoint = SourceEndpoint {
@@ -26,7 +26,7 @@ static ARCHIVE: SourceEndpoint = SourceEndpoint {
     about: "The Wayback Machine",
 };
 
-/// Describes it.
+/// The [`ResolverSpec`] of the Wayback Machine.
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&ARCHIVE],
@@ -40,27 +40,27 @@ pub static SPEC: ResolverSpec = ResolverSpec {
     ..ResolverSpec::base(ID, |settings| Arc::new(Wayback::new(Arc::clone(settings))))
 };
 
-/// Most copies of one URL that are worth a try; they differ in content.
+/// Maximum number of copies of one URL that are tried; the copies differ in content.
 const MAX_COPIES_PER_URL: usize = 3;
 
-/// Most URLs of one work that are asked about: the service answers 24 requests a minute.
+/// Maximum number of URLs of one work that are queried: the service allows 24 requests a minute.
 const MAX_URLS_PER_WORK: usize = 5;
 
-/// Asks the Wayback Machine.
+/// The [`Resolver`] that queries the Wayback Machine.
 #[derive(Debug)]
 pub struct Wayback {
     settings: Arc<Settings>,
 }
 
 impl Wayback {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub const fn new(settings: Arc<Settings>) -> Self {
         Self { settings }
     }
 
-    /// Asks about each URL in turn: the service wants one request at a time, and stops listening to
-    /// those who send more.
+    /// Queries the URLs one after the other: the service accepts one request at a time, and blocks
+    /// clients that send more.
     fn one<'a>(&'a self, gone: &'a [Url], mut found: Vec<CandidateLocation>) -> WorkLookupStep<'a> {
         let Some((first, rest)) = gone.split_first() else {
             return Step::Done(outcome(found));
@@ -104,7 +104,8 @@ impl Wayback {
         Ok(self.read(&rows))
     }
 
-    /// Reads rows below their header; the columns are found by name. Newest first.
+    /// Reads the rows below their header as [`CandidateLocation`]s, newest first. The columns are
+    /// found by name.
     fn read(&self, rows: &Value) -> Vec<CandidateLocation> {
         let Some((header, rows)) = rows.as_array().and_then(|rows| rows.split_first()) else {
             return Vec::new();
@@ -132,7 +133,7 @@ impl Wayback {
             .collect();
         copies.sort_by(|a, b| b.0.cmp(a.0));
         copies.truncate(MAX_COPIES_PER_URL);
-        // `id_` asks for the bytes as they were, without the archive's own banner and links.
+        // `id_` selects the original bytes, without the archive's banner and links.
         let copy = |(timestamp, original): (&str, &str)| {
             let raw = format!(
                 "{}/web/{timestamp}id_/{original}",

@@ -1,18 +1,19 @@
-//! Walks XML answers: which text stands under which elements. Namespaces are ignored: names are
-//! unique in what we read.
+//! A walk through XML responses: each text with the names of its open elements. Namespaces are
+//! ignored, because the names are unique in the documents that are read.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-/// What the walk meets, with the names of the open elements from the root on.
+/// An event of the walk, with the names of the open elements from the root on.
 pub(crate) enum XmlStep<'a> {
-    /// Text, in pieces where it contains entities.
+    /// A text, in pieces if it contains entities.
     Text(&'a [String], &'a str),
-    /// The end of the last of the open elements.
+    /// The end of the innermost open element.
     End(&'a [String]),
 }
 
-/// Walks a document; answers with the name of its root, or `None` when it is not XML or breaks off.
+/// Walks a document, and calls `visit` with each [`XmlStep`]. Returns the name of its root, or
+/// `None` if the document is not XML or ends too early.
 pub(crate) fn walk(body: &[u8], mut visit: impl FnMut(XmlStep<'_>)) -> Option<String> {
     let mut reader = Reader::from_reader(body);
     let mut open: Vec<String> = Vec::new();

@@ -1,8 +1,8 @@
 //! Zenodo: records of any kind, each with its own DOI and any number of files.
 //!
-//! Its pages are scripts; the API names the files with their checksums. A record is looked up by
-//! the number in its DOI or link. The number of a concept, which stands for all versions of a
-//! record, leads to the newest.
+//! The pages are scripts, but the API names the files with their checksums. A record is looked up
+//! by the number in its DOI or link. The number of a concept, which stands for all versions of a
+//! record, leads to the newest version.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::identifier::Doi;
 use crate::location::{LocationChecksum, host_is, link};
 use crate::work::{LearnedMetadata, Work};
 
-/// Its name.
+/// The [`ResolverId`] of Zenodo.
 pub const ID: ResolverId = ResolverId::new("zenodo");
 
 static API: SourceEndpoint = SourceEndpoint {
@@ -29,7 +29,7 @@ static API: SourceEndpoint = SourceEndpoint {
     about: "The API of Zenodo",
 };
 
-/// Describes it.
+/// The [`ResolverSpec`] of Zenodo.
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&API],
@@ -60,13 +60,13 @@ const NOT_TEXTS: [&str; 8] = [
     "workflow",
 ];
 
-/// Relations that say that another DOI names the same work.
+/// Relations which mean that another DOI names the same work.
 const SAME_WORK: [&str; 3] = ["isidenticalto", "isversionof", "isalternateidentifier"];
 
-/// Relations that say that a record only belongs to another work.
+/// Relations which mean that a record only belongs to another work.
 const BELONGS_TO: [&str; 3] = ["issupplementto", "ispartof", "isderivedfrom"];
 
-/// Asks Zenodo.
+/// The [`Resolver`] that queries Zenodo.
 #[derive(Debug)]
 pub struct Zenodo {
     settings: Arc<Settings>,
@@ -96,7 +96,7 @@ fn number_of(mention: WorkMention<'_>) -> Option<u64> {
 }
 
 impl Zenodo {
-    /// Sets it up.
+    /// Creates the resolver from shared [`Settings`].
     #[must_use]
     pub const fn new(settings: Arc<Settings>) -> Self {
         Self { settings }
@@ -118,7 +118,7 @@ impl Zenodo {
     }
 }
 
-/// Reads one record.
+/// Reads a record as a [`LookupOutcome`].
 fn read(number: u64, value: &Value, mention: WorkMention<'_>, work: &Work) -> LookupOutcome {
     let is_asked = ["/id", "/conceptrecid", "/recid"]
         .iter()
@@ -175,7 +175,7 @@ fn stated(value: &Value) -> DeclaredIdentity<'_> {
     }
 }
 
-/// Returns the file of a record that is the work, or says why there is none.
+/// Returns the [`DepositedFile`] of a record that is the work, or the reason why no file is.
 fn file(value: &Value, title: Option<&str>) -> Result<DepositedFile, String> {
     match text(value, "/metadata/access_right") {
         Some("open") => {}

@@ -1,8 +1,8 @@
-//! Files of an earlier run that were damaged since: the next one fetches them again.
+//! Detection of files from an earlier run that were damaged since. The next run fetches them again.
 //!
-//! A run may have a hundred thousand files, so not all of them are read. The directory entry of
-//! each tells whether its file may have changed, and only those files are judged. A file that was
-//! changed and is whole stays, as does the record of one that was moved away.
+//! A run may have a hundred thousand files, so not all are read. The directory entry of each file
+//! tells whether it may have changed, and only changed files are judged. A changed file without
+//! damage stays. The record of a file that was moved elsewhere stays, too.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -16,13 +16,14 @@ use crate::artifact::flaw_of;
 use crate::sniff::ExpectedContent;
 use crate::work_state::ArtifactKind;
 
-/// The unit in which file systems count the space that a file has.
+/// The unit in which file systems report allocated space.
 const BLOCK_BYTES: u64 = 512;
 
-/// Removes damaged files and queues their works anew. Returns what is wrong with which.
+/// Removes damaged files and queues their works again. Returns the paths of the files, each with
+/// its damage.
 ///
 /// # Errors
-/// The queue cannot be read or written.
+/// Returns a [`DirectoryError`] if the queue cannot be read or written.
 pub async fn requeue_damaged(
     directory: &Directory,
 ) -> Result<Vec<(String, &'static str)>, DirectoryError> {
@@ -32,7 +33,7 @@ pub async fn requeue_damaged(
         let Ok(meta) = fs::metadata(&place) else {
             continue;
         };
-        // What cannot be read now is no damage.
+        // A file that cannot be read now is not known to be damaged.
         let flaw = if may_have_changed(&meta, &file) && fs::File::open(&place).is_ok() {
             flaw_since_recorded(&place, &meta, &file)
         } else {
@@ -47,8 +48,8 @@ pub async fn requeue_damaged(
     Ok(damaged)
 }
 
-/// Tells whether a file has another length, was written to after it was recorded, or has less space
-/// on the disk than its length, as after a crash.
+/// Tells whether a file may have changed since its record: its length differs, it was written
+/// later, or it has less allocated space than its length, as after a crash.
 fn may_have_changed(meta: &Metadata, file: &FileRow) -> bool {
     let written = Timestamp::from_micros(
         meta.mtime()
@@ -60,7 +61,7 @@ fn may_have_changed(meta: &Metadata, file: &FileRow) -> bool {
         || meta.blocks().saturating_mul(BLOCK_BYTES) < meta.len()
 }
 
-/// Says what is wrong with a file that may have changed.
+/// Returns the damage of a file that may have changed.
 fn flaw_since_recorded(place: &Path, meta: &Metadata, file: &FileRow) -> Option<&'static str> {
     let is_pdf = place.extension().is_some_and(|ending| ending == "pdf");
     if is_pdf && file.classification != ArtifactKind::Other.as_str() {

@@ -1,9 +1,9 @@
-//! What the person who ordered the papers gets at the end: `report.html`, `results.csv`,
-//! `unrecognised.csv`, `missing.csv` and `downloaded.csl.json`.
+//! The files for the person who ordered the papers: `report.html`, `missing.csv` and
+//! `downloaded.csl.json`.
 //!
-//! The report begins with works, not with requests: how many were asked for, are there, are not
-//! openly available, failed or wait. What is missing has its reason in plain words and the best
-//! link for a human.
+//! The report begins with works, not with requests. It counts the works that were ordered,
+//! downloaded, not openly available, failed, or waiting. Every missing work has its reason in plain
+//! words, and the best link for a person.
 
 mod html;
 
@@ -18,7 +18,7 @@ use super::{RunOptions, RunReport};
 use crate::export::{ExportedWork, csl_item, each_row, each_work, write_parquet};
 use crate::results::{ResultRow, ResultStatus, csv_cell};
 
-/// The most works that the page lists of each kind; the files list all.
+/// Maximum number of works of each kind on the page; the files contain all.
 const MAX_LISTED_WORKS: usize = 2_000;
 
 /// A file that is written as works come, and appears when it is complete.
@@ -96,7 +96,7 @@ impl WorkLists {
         Ok(())
     }
 
-    /// Finishes the lists, and returns the works of the page.
+    /// Finishes the lists, and returns the [`html::PageWorks`].
     fn finish(mut self) -> io::Result<html::PageWorks> {
         self.references
             .file

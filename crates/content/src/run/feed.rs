@@ -1,4 +1,5 @@
-//! From inputs to the queue: each work once; lines that name none are reported and left out.
+//! The path from inputs to the queue: each work once. Lines without a work are reported and
+//! skipped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::work_state::WorkState;
 /// Lines that are reported one by one; the others are counted and listed in `unrecognised.csv`.
 const MAX_REPORTED_LINES: u64 = 3;
 
-/// The works of inputs, as items of the queue.
+/// The works of inputs, as new items of the [`WorkQueue`](docstokg_bulk::queue::WorkQueue).
 pub(super) struct WorkFeed {
     works: Arc<WorksJob>,
     inputs: Box<dyn WorkInputs>,
@@ -139,7 +140,7 @@ impl WorksJob {
                         self.note_recorded_file(&source, &item.name, *file);
                     }
                     if item.hidden {
-                        // Known before its row can be claimed.
+                        // The work must be known before a worker can claim its row.
                         self.hidden.lock().insert(item.key_hash, line.work.clone());
                     }
                     items.push(item);
@@ -167,7 +168,7 @@ impl WorksJob {
 
     fn report_bad(&self, source: &str, bad: &BadLine) {
         if bad.number == 0 {
-            // Not a line: what all the lines were to come from.
+            // The problem is that of the whole list and not of a line.
             let notice = format!("{source}: {}", hidden(&bad.problem));
             return self.context.progress.notify(notice);
         }
@@ -186,7 +187,7 @@ impl WorksJob {
         }
     }
 
-    /// Tells whether a resolver may be asked about a work.
+    /// Tells whether a resolver may be queried about a work.
     fn may_ask(&self, resolver: ResolverId, work: &Work) -> bool {
         let planned = order(work, &self.goals.choice, &self.lookups.resolvers);
         is_planned(&planned, resolver)
@@ -200,7 +201,7 @@ impl WorksJob {
         let said = line.said.as_deref();
         if let Some(said) = said.filter(|_| self.may_ask(OPENALEX, work)) {
             state.resolved(OPENALEX, said.clone(), now);
-            // The service was not asked for this.
+            // The service was not queried for this.
             state.attempts = 0;
         }
         let metadata = said.and_then(|said| {
@@ -216,7 +217,7 @@ impl WorksJob {
             NextStep::Run(step) => self.lane_of(&state, step),
             NextStep::Wait(_) | NextStep::End => WorkLaneKey::Start,
         };
-        // What the name alone says is not persisted twice.
+        // A state that follows from the name alone need not be persisted.
         let is_plain = line.said.is_none() && *work == Work::new(work.supplied().clone());
         NewItem {
             key_hash: Fingerprint::of(&work.work_key()).bytes(),
@@ -253,7 +254,7 @@ fn unrecognised_line(source: &str, bad: &BadLine, part: u64) -> UnrecognisedLine
     }
 }
 
-/// Says what is wrong with a line, without what may be a credential in it.
+/// Describes a [`BadLine`], without parts that may be a credential.
 fn shown(bad: &BadLine) -> String {
     BadLine {
         number: bad.number,
@@ -263,7 +264,7 @@ fn shown(bad: &BadLine) -> String {
     .to_string()
 }
 
-/// Returns a text without what may be a credential in it.
+/// Returns a text without parts that may be a credential.
 pub(super) fn hidden(text: &str) -> String {
     text.split_whitespace()
         .map(hidden_word)
@@ -271,7 +272,7 @@ pub(super) fn hidden(text: &str) -> String {
         .join(" ")
 }
 
-/// Returns a word of a line as it may be shown.
+/// Returns the printable form of a word of a line.
 fn hidden_word(word: &str) -> String {
     let Some((scheme, rest)) = word.split_once("://") else {
         return word.to_owned();

@@ -15,14 +15,14 @@ use crate::reason::{AttemptStage, Reason, ReasonedFailure};
 use crate::request_failure::RequestFailure;
 use crate::resolver::landing;
 
-/// A candidate location that is fetched.
+/// A [`CandidateLocation`] that is fetched.
 pub(super) struct FetchTarget {
     pub(super) candidate: usize,
     pub(super) location: CandidateLocation,
     pub(super) address: Address,
 }
 
-/// What is recorded of an attempt to fetch it.
+/// The result of an attempt to fetch a [`FetchTarget`], for its record.
 #[derive(Clone, Copy, Default)]
 pub(super) struct FetchResult<'a> {
     pub(super) status: &'static str,
@@ -50,22 +50,22 @@ impl<'a> FetchResult<'a> {
     }
 }
 
-/// Describes a page that came where a file was wanted.
+/// Describes an [`ArtifactPage`] as a [`ReasonedFailure`].
 fn page_seen(page: &ArtifactPage) -> ReasonedFailure {
     let detail = format!("a page that names {} locations", page.locations.len());
     let status = Some(page.head.status.as_u16());
     ReasonedFailure::new(AttemptStage::File, Reason::HtmlOnly, &detail, status)
 }
 
-/// Takes in a page that came where a file was wanted.
+/// Adds the candidates of a page that was returned in place of a file.
 fn take_page(item: &mut ActiveWork, target: &FetchTarget, page: ArtifactPage) {
     let status = Some(page.head.status.as_u16());
     let names_candidates = !page.locations.is_empty();
     item.state.work.learn(&page.learned);
     item.state.found(page.locations);
     if names_candidates {
-        // It is the work's own page, most likely. One that names nothing says nothing about the
-        // work's own.
+        // Most likely this is the work's own page, so it need not be read again. A page without
+        // links does not exclude another page with links.
         item.state.skip_resolver(landing::ID);
     }
     let detail = "a page came where a file was wanted";
@@ -74,7 +74,7 @@ fn take_page(item: &mut ActiveWork, target: &FetchTarget, page: ArtifactPage) {
 }
 
 impl WorksJob {
-    /// Fetches a candidate, or takes over the file that another work got from its URL.
+    /// Fetches a candidate, or reuses the file that another work has from its URL.
     pub(super) async fn fetch(
         &self,
         item: &mut ActiveWork,
@@ -97,7 +97,7 @@ impl WorksJob {
             location,
         };
         let url = target.address.fingerprint;
-        // Held until the file has its name, so that no other work fetches the same URL meanwhile.
+        // Reserved until the file has its final path, so that no other work fetches the same URL.
         let Some(_claim) = self.files.fetcher.claim(url) else {
             item.state
                 .wait_for_other(candidate, self.context.clock.now() + IN_FLIGHT);
@@ -130,7 +130,7 @@ impl WorksJob {
         self.take_fetched(item, target, fetched, elapsed_ms).await
     }
 
-    /// Takes what a request for a file gave into the state of the work, and records it.
+    /// Adds the outcome of a request for a file to the state of the work, and records the attempt.
     async fn take_fetched(
         &self,
         item: &mut ActiveWork,
@@ -178,8 +178,8 @@ impl WorksJob {
         self.record_attempts(vec![row]).await
     }
 
-    /// Takes into the state of the work that there is no file. Returns whether that is an attempt
-    /// to record.
+    /// Adds a failure to the state of the work. Returns whether the failure is an attempt to
+    /// record.
     fn take_failure(
         &self,
         item: &mut ActiveWork,
@@ -191,7 +191,7 @@ impl WorksJob {
             Disposition::Retry(later) | Disposition::Offline(later) => {
                 let now = self.context.clock.now();
                 item.state.postponed(target.candidate, met, later.wait, now);
-                // What was not requested is no attempt.
+                // A refusal without a request is not an attempt.
                 Ok(failure.http_status.is_some())
             }
             Disposition::GiveUp => {

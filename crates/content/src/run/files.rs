@@ -1,5 +1,4 @@
-//! What a run knows about files: how they are fetched, which URLs gave one, where they go and
-//! whether there is space.
+//! The files of a run: their fetcher, the owners of URLs, the layout, and the free space.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,22 +14,22 @@ use super::RunOptions;
 use crate::artifact::Fetcher;
 use crate::digest::Fingerprint;
 
-/// How often at most the file system is asked how much space it has.
+/// Minimum interval between two checks of the free space.
 const SPACE_CHECK: Duration = Duration::from_millis(50);
 
-/// The files of a run.
+/// The files of a run, with the [`Fetcher`] that gets them.
 pub(super) struct RunFiles {
     pub(super) fetcher: Fetcher,
     out: PathBuf,
     min_free: u64,
     directories: KnownDirectories,
-    /// URLs that gave a file, and the items that own them.
+    /// The URLs that led to a file, with the items that own the files.
     owners: Mutex<HashMap<Fingerprint, i64>>,
     space_checked: Mutex<Option<BootInstant>>,
 }
 
 impl RunFiles {
-    /// Begins with the items that own files already.
+    /// Creates the state from the items that already own files.
     pub(super) fn new(
         fetcher: Fetcher,
         options: &RunOptions,
@@ -46,22 +45,22 @@ impl RunFiles {
         }
     }
 
-    /// Returns the item that has the file of a URL.
+    /// Returns the item that owns the file of a URL.
     pub(super) fn owner_of(&self, url: Fingerprint) -> Option<i64> {
         self.owners.lock().get(&url).copied()
     }
 
-    /// The file of a URL is an item's.
+    /// Records that an item owns the file of a URL.
     pub(super) fn own(&self, url: Fingerprint, item: i64) {
         self.owners.lock().insert(url, item);
     }
 
-    /// An item has no file any more: the next work that wants one of its URLs fetches it.
+    /// Forgets the files of an item: the next work with one of its URLs fetches the file.
     pub(super) fn disown(&self, item: i64) {
         self.owners.lock().retain(|_, owner| *owner != item);
     }
 
-    /// Creates the directory that a file is to lie in.
+    /// Creates the directory of a file.
     pub(super) fn create_directory_of(&self, file: &Path) -> Result<(), RunError> {
         let directory = file.parent().unwrap_or(&self.out);
         self.directories
@@ -69,11 +68,11 @@ impl RunFiles {
             .map_err(|error| unwritable(directory, &error))
     }
 
-    /// Gives a finished file its name.
+    /// Renames a complete file to its final path.
     pub(super) async fn rename(&self, staged: &Path, file: &Path) -> Result<(), RunError> {
         let hub = &self.fetcher.context.hub;
         let renamed = match hub.keep(staged, file).await {
-            // The directory was removed meanwhile.
+            // The directory was removed in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let directory = file.parent().unwrap_or(&self.out);
                 self.directories
@@ -86,7 +85,7 @@ impl RunFiles {
         renamed.map_err(|error| unwritable(file, &error))
     }
 
-    /// Ends the run before the disk is full.
+    /// Ends the run with a [`RunError`] before the disk is full.
     pub(super) fn check_space(&self) -> Result<(), RunError> {
         let now = self.fetcher.context.clock.runtime().boot();
         {

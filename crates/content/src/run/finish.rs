@@ -1,4 +1,4 @@
-//! The end of a work: what it came to is recorded.
+//! The end of a work, and its record.
 
 use docstokg_bulk::queue::ItemEnd;
 use docstokg_bulk::scheduler::{RunError, RunMode};
@@ -28,15 +28,15 @@ impl WorksJob {
         written.map_err(|error| unwritable(&file, &error))
     }
 
-    /// Records what a work came to.
+    /// Records the end of a work.
     pub(super) async fn record_end(&self, item: ActiveWork) -> Result<(), RunError> {
         let (id, attempts) = (item.id, item.state.attempts);
         if self.options.mode == RunMode::Full {
             self.write_metadata(&item).await?;
         }
         if item.state.has_file() {
-            // Its record was written with its file; where more kinds were wanted and none came, its
-            // end was not.
+            // The end is normally recorded with the file. If further kinds were wanted and not
+            // found, the end is recorded here.
             if !item.is_end_recorded {
                 let end = Some(ItemEnd::Done(id, attempts));
                 self.context
@@ -91,7 +91,7 @@ fn merged(item: &ActiveWork, rows: Vec<(String, Timestamp, String)>) -> Option<W
     (!statements.is_empty()).then(|| WorkMetadata::merge(&item.name, identifiers, statements))
 }
 
-/// Returns the classification of a work without a file.
+/// Returns the classification of a work without a file, by its [`Reason`].
 fn classification(reason: Reason) -> &'static str {
     match reason {
         Reason::HttpStatus | Reason::RequestException => "http_error",

@@ -1,5 +1,5 @@
-//! Where works come from: files, standard input, the command line, or a query. Read in batches, as
-//! fast as they are queued.
+//! The inputs of a run: files, standard input, the command line, or a query. Inputs are read in
+//! batches, as fast as the queue takes them.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,18 +18,19 @@ use crate::identifier::Identifier;
 use crate::input::{BadLine, InputReader, ListFormat, NumberedWork};
 use crate::work::Work;
 
-/// How many lines are read at a time.
+/// The number of lines that are read at a time.
 const LINES_PER_READ: usize = 500;
 
-/// A line that was read: its source, and the work or what is wrong.
+/// A line that was read: its source, with a [`NumberedWork`] or a [`BadLine`].
 pub type InputResult = (Arc<str>, Result<NumberedWork, BadLine>);
 
-/// Where works come from.
+/// A source of works.
 pub trait WorkInputs: Send {
-    /// Returns the next few; `None` at the end.
+    /// Returns the next works; `None` at the end.
     fn next(&mut self) -> BoxFuture<'_, Option<Vec<InputResult>>>;
 
-    /// Tells, at the end, whether it is the end of the works, and not only of what could be read.
+    /// Tells after the end whether all works were read, as opposed to a list with an unreadable
+    /// rest.
     fn is_complete(&self) -> bool {
         true
     }
@@ -40,7 +41,7 @@ pub trait WorkInputs: Send {
     }
 }
 
-/// One thing that the user named.
+/// An argument that the user wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserInput {
     /// A file of works.
@@ -55,7 +56,7 @@ impl UserInput {
     /// Reads an argument: `-`, a work, or the name of a file.
     ///
     /// # Errors
-    /// It is neither; the message says what was tried.
+    /// Returns a message with the attempted readings, if no reading fits.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text == "-" {
             return Ok(Self::Stdin);
@@ -74,11 +75,11 @@ impl UserInput {
     }
 }
 
-/// Works that are in memory.
+/// Works in memory.
 pub struct WorkList(std::vec::IntoIter<InputResult>);
 
 impl WorkList {
-    /// Takes works as they are.
+    /// Creates the list from works.
     #[must_use]
     pub fn new(source: &str, works: Vec<Work>) -> Self {
         let source: Arc<str> = source.into();
@@ -113,16 +114,15 @@ impl WorkInputs for WorkList {
     }
 }
 
-/// Works of files and standard input, read by a thread of their own: a slow pipe keeps no work
-/// waiting.
+/// Works of files and standard input, read by a separate thread: a slow pipe delays no work.
 pub struct InputThread {
     batches: mpsc::Receiver<Vec<InputResult>>,
-    /// A file could not be opened, or not be read to its end.
+    /// A file could not be opened, or could not be read to its end.
     unopened: Arc<AtomicBool>,
 }
 
 impl InputThread {
-    /// Starts to read.
+    /// Starts the thread.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -158,7 +158,7 @@ fn read_all(
 ) {
     let mut number = 0;
     for input in inputs {
-        // The channel is closed once the run has ended.
+        // The channel is closed when the run has ended.
         let listening = match input {
             UserInput::Work(work) => {
                 number += 1;
@@ -212,7 +212,7 @@ fn read_one(
 ) -> bool {
     let source: Arc<str> = source.into();
     let mut batch = Vec::with_capacity(LINES_PER_READ);
-    // The first line goes at once: work can begin.
+    // The first line is sent at once, so that work can begin.
     let mut most = 1;
     for line in until_fault(InputReader::new(reader, format), unread) {
         if line.as_ref().is_err_and(BadLine::ends_list) {
@@ -229,8 +229,8 @@ fn read_one(
     batch.is_empty() || send.blocking_send(batch).is_ok()
 }
 
-/// Reads lines up to one at which the reader panics: that is a fault of the program, and it is
-/// reported. The works before it are kept, and the list counts as not read to its end.
+/// Reads lines until the reader panics, which is reported as a fault of the program. The works
+/// before the fault are kept, and the list counts as not read to its end.
 fn until_fault(
     mut lines: impl Iterator<Item = Result<NumberedWork, BadLine>>,
     unread: &AtomicBool,
@@ -260,8 +260,8 @@ fn until_fault(
     })
 }
 
-/// Several inputs, one after the other. That they are being read is written down until they have
-/// been, so that a later run which goes on without them does not take itself for complete.
+/// Several inputs, one after the other. The queue records that inputs are unread until all are
+/// read. So a later run without these inputs does not report itself complete.
 pub struct ChainedInputs {
     inputs: VecDeque<Box<dyn WorkInputs>>,
     queue: WorkQueue,
@@ -270,7 +270,7 @@ pub struct ChainedInputs {
 }
 
 impl ChainedInputs {
-    /// Chains inputs of the works of a queue.
+    /// Chains inputs for the works of a [`WorkQueue`].
     #[must_use]
     pub fn new(inputs: Vec<Box<dyn WorkInputs>>, queue: WorkQueue) -> Self {
         Self {
@@ -287,8 +287,8 @@ impl WorkInputs for ChainedInputs {
         Box::pin(async {
             if !self.begun && !self.inputs.is_empty() {
                 self.begun = true;
-                // Where the queue cannot be written, the works that follow cannot be queued either,
-                // and that ends the run.
+                // If the queue cannot be written, the following works cannot be queued either,
+                // which ends the run.
                 let _ = self.queue.set_unread(true).await;
             }
             while let Some(first) = self.inputs.front_mut() {

@@ -1,4 +1,4 @@
-//! Which lane the next step of a work stands in, and what the limits say about it.
+//! The work lane of a work's next step, and its bounds from the limits.
 
 use docstokg_bulk::bounds::LaneBounds;
 use docstokg_bulk::job::NextStep;
@@ -12,7 +12,7 @@ use crate::resolver::{ResolverId, landing, spec};
 use crate::work_state::{WorkState, WorkStep};
 
 impl WorksJob {
-    /// Returns the lane of a step.
+    /// Returns the [`WorkLaneKey`] of a step.
     pub(super) fn lane_of(&self, state: &WorkState, step: WorkStep) -> WorkLaneKey {
         let of_candidate = |candidate: usize, role| {
             let location = state.candidate(candidate);
@@ -26,8 +26,8 @@ impl WorksJob {
             WorkStep::Resolve(landing::ID) => {
                 match (&state.work.identifiers.url, &state.work.identifiers.doi) {
                     (Some(url), _) => self.lane_of_url(url, Role::Landing),
-                    // The registrant of a DOI is nearly always its publisher: the page is not known
-                    // before doi.org has been asked.
+                    // The registrant of a DOI is nearly always its publisher. The host of the page
+                    // is not known before doi.org has responded.
                     (None, Some(doi)) => WorkLaneKey::Landing(doi.prefix().into()),
                     (None, None) => WorkLaneKey::Start,
                 }
@@ -43,7 +43,7 @@ impl WorksJob {
         })
     }
 
-    /// Returns how much a lane may have active at once.
+    /// Returns the maximum number of active steps and works of a lane.
     pub(super) fn bounds_of(&self, lane: &WorkLaneKey) -> LaneBounds {
         match lane {
             WorkLaneKey::Start | WorkLaneKey::MissingInput => LaneBounds::steps(64),
@@ -61,7 +61,7 @@ impl WorksJob {
         }
     }
 
-    /// Returns the site and role that a lane's requests go to, where one is known for all of them.
+    /// Returns the site and role of a lane's requests, if all of them share the same.
     pub(super) fn site_of(&self, lane: &WorkLaneKey) -> Option<(SiteKey, Role)> {
         let WorkLaneKey::Source(name) = lane else {
             return lane.site();
@@ -70,7 +70,7 @@ impl WorksJob {
         Some((self.context.hub.config().site_key(&host), Role::Metadata))
     }
 
-    /// Returns the host that a resolver asks.
+    /// Returns the host that a resolver queries.
     pub(super) fn host_of_resolver(&self, resolver: ResolverId) -> String {
         let url = spec(resolver)
             .and_then(|spec| spec.source.endpoints.first())
@@ -79,7 +79,7 @@ impl WorksJob {
             .map_or_else(|| resolver.to_string(), |host| host.to_string())
     }
 
-    /// Returns the host that the next step of a work goes to.
+    /// Returns the host of the next step of a work.
     pub(super) fn host_of(&self, item: &ActiveWork) -> Option<String> {
         let NextStep::Run(step) = item.next else {
             return None;

@@ -1,4 +1,4 @@
-//! Steps that look for files: looking works up with a resolver, and reading a page.
+//! Steps that look for files: the look-up with a resolver, and the reading of a page.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::resolver::{
 use crate::work::{LearnedMetadata, Work};
 use crate::work_sender::WorkSender;
 
-/// What works are looked up with.
+/// The resolvers of a run, with the sender of their requests.
 pub(super) struct WorkLookups {
     pub(super) resolvers: Vec<Arc<dyn Resolver>>,
     pub(super) settings: Arc<Settings>,
@@ -40,14 +40,14 @@ impl WorkLookups {
         self.resolvers.iter().find(|resolver| resolver.id() == id)
     }
 
-    /// Returns how many works a resolver is asked about at a time.
+    /// Returns the number of works that a resolver is queried about at a time.
     pub(super) fn batch_of(&self, id: ResolverId) -> usize {
         self.resolver(id)
             .map_or(1, |resolver| resolver.batch().max(1))
     }
 }
 
-/// Ends the run if a fault of this machine kept it from asking.
+/// Ends the run if a fault of this machine prevented the query.
 fn check_machine(outcome: &LookupOutcome) -> Result<(), RunError> {
     match outcome {
         LookupOutcome::Failed(failed) if failed.disposition == Disposition::LocalFault => {
@@ -72,7 +72,7 @@ pub(super) fn statement_row(
 }
 
 impl WorksJob {
-    /// Asks a resolver about works.
+    /// Queries a [`Resolver`] about works.
     pub(super) async fn resolve(
         &self,
         id: ResolverId,
@@ -137,7 +137,7 @@ impl WorksJob {
         elapsed.as_secs_f64() * 1_000.0
     }
 
-    /// Describes a lookup; `None` if no request was sent for it.
+    /// Describes a look-up as a row; `None` if no request was sent.
     fn lookup_row(
         &self,
         work_id: &str,

@@ -1,5 +1,5 @@
-//! Works that an OpenAlex query gives, page by page. Where it stands is written down, so that the
-//! next run goes on there.
+//! The works of an OpenAlex query, page by page. The cursor is recorded, so that the next run
+//! continues there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,32 +19,32 @@ use crate::resolver::settings::Settings;
 use crate::resolver::{OPENALEX, OPENALEX_API, OpenAlex, credits_left};
 use crate::work_sender::WorkSender;
 
-/// Works per page, the most that the service gives.
+/// The number of works per page, which is the maximum of the service.
 const WORKS_PER_PAGE: u64 = 100;
-/// How often a page that does not come is asked for again.
+/// Maximum number of requests for a page that fails.
 const MAX_PAGE_ATTEMPTS: u32 = 5;
-/// The longest that is waited before that.
+/// Maximum wait before the next request for a page.
 const MAX_PAGE_RETRY_WAIT: Duration = Duration::from_secs(300);
-/// The wait before the next try where nobody states one.
+/// The wait before the next request if the response declares none.
 const RETRY_WAIT: Duration = Duration::from_secs(5);
 
-/// What to look for.
+/// The conditions of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkQuery {
-    /// A topic, in words.
+    /// The topic, in words.
     pub topic: Option<String>,
-    /// A filter, in the service's own words.
+    /// The filter, in the syntax of the service.
     pub filter: Option<String>,
     /// The first year of publication.
     pub year_start: Option<i32>,
-    /// The last.
+    /// The last year of publication.
     pub year_end: Option<i32>,
-    /// The most works.
+    /// Maximum number of works.
     pub most: Option<u64>,
 }
 
 impl WorkQuery {
-    /// Returns what the query is known by.
+    /// Returns the name under which the cursor of the query is recorded.
     fn name(&self) -> String {
         format!(
             "{:?}",
@@ -52,7 +52,7 @@ impl WorkQuery {
         )
     }
 
-    /// Returns the filter that the service is given; the topic as its id.
+    /// Returns the filter for the service; `topic` is the topic as its id.
     fn text(&self, topic: Option<&str>) -> String {
         let mut parts: Vec<String> = Vec::new();
         parts.extend(topic.map(|id| format!("topics.id:{id}")));
@@ -67,7 +67,7 @@ impl WorkQuery {
     }
 }
 
-/// Reads the works of a query.
+/// The works of a [`WorkQuery`], read page by page.
 pub struct QueryPages {
     web: WorkSender,
     runtime: Arc<dyn Runtime>,
@@ -78,12 +78,12 @@ pub struct QueryPages {
     cursor: QueryCursor,
     begun: bool,
     broken_off: bool,
-    /// The answer before left nothing to pay the next one with.
+    /// The previous response left no credits for the next page.
     spent: bool,
 }
 
 impl QueryPages {
-    /// Starts where the query stands.
+    /// Creates the reader at the recorded cursor of the query.
     #[must_use]
     pub fn new(
         web: WorkSender,
@@ -119,7 +119,7 @@ impl QueryPages {
             return Ok(None);
         };
         if self.spent {
-            // Asked all the same it would close the service, for questions that cost nothing, too.
+            // A request without credits would block the service, including free requests.
             return Err("the credits that OpenAlex gives for a day are spent; the same command goes on after midnight UTC".to_owned());
         }
         let answer = self.ask_page(&position, left).await?;
@@ -144,8 +144,8 @@ impl QueryPages {
         Ok(if works.is_empty() { None } else { Some(works) })
     }
 
-    /// Reads how far the query was read by an earlier run; then records, before each further page,
-    /// that the one before has been queued.
+    /// Reads the cursor of an earlier run. Then records, before each further page, that the works
+    /// of the previous page are queued.
     async fn keep_cursor(&mut self) -> Result<(), QueueError> {
         if self.begun {
             let cursor = self.cursor.clone();
@@ -158,7 +158,7 @@ impl QueryPages {
         Ok(())
     }
 
-    /// Asks for the page at a position, with at most `left` works.
+    /// Requests the page at a position, with at most `left` works.
     async fn ask_page(&mut self, position: &str, left: u64) -> Result<Value, String> {
         let filter = self.filter().await?;
         let mut url = self.address("works");
@@ -169,7 +169,8 @@ impl QueryPages {
         self.ask(url).await
     }
 
-    /// Reads works of a page as input lines, each with the answer to the look-up that would follow.
+    /// Reads the works of a page as input lines. Each has the
+    /// [`LookupOutcome`](crate::resolver::LookupOutcome) that a look-up would return.
     fn lines_of(&self, results: &[Value], left: u64) -> Vec<InputResult> {
         let source: Arc<str> = format!("openalex, page {}", self.cursor.page).into();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
@@ -195,7 +196,7 @@ impl QueryPages {
         lines.map(|line| (Arc::clone(&source), line)).collect()
     }
 
-    /// Returns the filter, having asked for the id of the topic.
+    /// Returns the filter, after a request for the id of the topic.
     async fn filter(&mut self) -> Result<String, String> {
         if let Some(filter) = &self.filter {
             return Ok(filter.clone());
@@ -286,7 +287,7 @@ impl WorkInputs for QueryPages {
                         text_preview: String::new(),
                         problem: self.settings.redact(&problem),
                     };
-                    // Told once; where it stands is kept as it was.
+                    // Report the problem once, and keep the recorded cursor.
                     Some(vec![("openalex query".into(), Err(bad))])
                 }
             }

@@ -1,5 +1,5 @@
-//! Files that an earlier program downloaded: its manifest is given as an input, and a file that it
-//! records is copied here instead of requested again.
+//! Files that an earlier program downloaded. Its manifest is an input, and each recorded file is
+//! copied instead of requested again.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,22 +23,22 @@ use crate::manifest::Address;
 use crate::resolver::ResolverId;
 use crate::sniff::{ExpectedContent, HEAD_BYTES, classify};
 
-/// Files that manifests record, by the name of the work.
+/// The [`RecordedFile`]s of manifests, by the name of the work.
 pub(super) type RecordedFiles = Mutex<HashMap<String, RecordedFile>>;
 
-/// A copy of a recorded file, in its staging place.
+/// A copy of a recorded file, in the staging directory.
 struct CopiedFile {
     bytes: u64,
     sha256: String,
     first: Vec<u8>,
-    /// Why it is not a whole file.
+    /// The flaw of the file, if it is not complete.
     flaw: Option<&'static str>,
 }
 
 impl WorksJob {
-    /// Remembers the file that a manifest records for a work, if it is there.
+    /// Adds the [`RecordedFile`] of a work, if the file exists.
     pub(super) fn note_recorded_file(&self, list: &str, name: &str, file: RecordedFile) {
-        // The author of an untrusted list does not say which files of this machine are copied.
+        // The author of an untrusted list must not choose files of this machine.
         if !self.options.keeps_recorded_files || self.options.untrusted_input {
             return;
         }
@@ -135,7 +135,8 @@ impl WorksJob {
     }
 }
 
-/// Copies a file and reads the copy, so that what is judged is what is kept.
+/// Copies a file and reads the copy as a [`CopiedFile`], so that the judged bytes are the kept
+/// bytes.
 fn copy(from: &Path, to: &Path, min_pdf_bytes: u64) -> std::io::Result<CopiedFile> {
     use std::io::Read as _;
     let bytes = std::fs::copy(from, to)?;
@@ -150,7 +151,7 @@ fn copy(from: &Path, to: &Path, min_pdf_bytes: u64) -> std::io::Result<CopiedFil
     })
 }
 
-/// Returns the head of the response that a file came with, as far as it is recorded.
+/// Returns the head of the response that brought a file, as far as the manifest records it.
 fn head_of(recorded: &RecordedFile) -> ResponseHead {
     let mut headers = HeaderMap::new();
     for (name, value) in [CONTENT_TYPE, ETAG, LAST_MODIFIED]

@@ -1,4 +1,4 @@
-//! What a run came to, in the words of `manifest.summary.json`.
+//! The summary of a run, in the format of `manifest.summary.json`.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,23 @@ use crate::results::{ResultCounts, ResultStatus};
 /// The summary of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunReport {
-    /// The run.
+    /// The id of the run.
     pub run_id: String,
-    /// Works that came to their end in this directory.
+    /// The number of finished works in this directory.
     pub processed: u64,
-    /// Works with a file.
+    /// The number of works with a file.
     pub saved: u64,
-    /// Works of which only a page was found.
+    /// The number of works with a page as their only file.
     pub html_only: u64,
-    /// Works of which only XML was found.
+    /// The number of works with XML as their only file.
     pub xml_only: u64,
-    /// Lines that name a work that is there already.
+    /// The number of lines that name a known work.
     pub skipped: u64,
-    /// Works without a file.
+    /// The number of works without a file.
     pub failed: u64,
-    /// Works that are left to do.
+    /// The number of unfinished works.
     pub left: u64,
-    /// Steps that broke, which none should.
+    /// The number of steps that panicked, which no step should.
     pub worker_failures: u64,
     /// Lines that name no work, those that an earlier run read included.
     pub bad_lines: u64,
@@ -42,29 +42,29 @@ pub struct RunReport {
     pub results: ResultCounts,
     /// Whether inputs were not read to their end, in this run or the one before.
     pub inputs_unread: bool,
-    /// Whether robots.txt was ignored.
+    /// robots.txt was ignored.
     pub robots_ignored: bool,
-    /// Files of this run.
+    /// The number of files of this run.
     pub files: u64,
-    /// Their bytes.
+    /// The number of bytes of these files.
     pub bytes_downloaded: u64,
-    /// PDFs of this run in which nothing says that they are their work's.
+    /// The number of PDFs of this run without evidence that they are their work's.
     pub files_without_evidence: u64,
-    /// How many records of each kind.
+    /// The number of records of each classification.
     pub classification_totals: BTreeMap<String, u64>,
-    /// How many works without a file for each reason.
+    /// The number of works without a file for each [`Reason`](crate::reason::Reason).
     pub reason_totals: BTreeMap<String, u64>,
-    /// What became of asking each resolver.
+    /// The results of the queries to each resolver.
     pub resolvers: Value,
     /// The limits in force.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub limits: Value,
 }
 
-/// Sums up what the queue knows, and writes `manifest.summary.json`.
+/// Summarises the queue, and writes `manifest.summary.json`.
 ///
 /// # Errors
-/// The queue cannot be read, or the file cannot be written.
+/// Returns a [`QueueError`] if the queue cannot be read, or the file cannot be written.
 pub async fn report(
     queue: &WorkQueue,
     options: &RunOptions,

@@ -1,4 +1,4 @@
-//! A good file: recorded, named, or taken over from another work.
+//! The recording and naming of a good file, or its reuse for another work.
 
 use std::path::PathBuf;
 
@@ -18,8 +18,8 @@ use crate::sniff::Payload;
 use crate::work_state::ArtifactKind;
 
 impl WorksJob {
-    /// Records a good file, then gives it its name: a process that is killed in between leaves both
-    /// to go on with.
+    /// Records a good file, then renames it to its final path. If the process is killed in between,
+    /// record and staged file let the next run finish the rename.
     pub(super) async fn save(
         &self,
         item: &mut ActiveWork,
@@ -63,7 +63,7 @@ impl WorksJob {
             .records
             .manifest(&account, self.context.clock.runtime().wall());
         item.state.saved(target.candidate, arrived.kind);
-        // The end of the work is recorded with its file, in one commit.
+        // One commit records the end of the work together with its file.
         let next = item.state.next(
             &self.goals,
             &self.lookups.resolvers,
@@ -112,7 +112,7 @@ impl WorksJob {
         )
     }
 
-    /// Takes over the file that another work got from the same URL.
+    /// Reuses the file that another work has from the same URL.
     pub(super) async fn share(
         &self,
         item: &mut ActiveWork,
@@ -160,7 +160,7 @@ impl WorksJob {
         Ok(())
     }
 
-    /// Records that a file that is there cannot be this work's.
+    /// Records that an existing file cannot be this work's.
     async fn reject(
         &self,
         item: &mut ActiveWork,
@@ -173,7 +173,7 @@ impl WorksJob {
         Ok(())
     }
 
-    /// Compares what the file of another work says about itself with this one.
+    /// Compares the file of another work with this work.
     async fn examine_shared(
         &self,
         item: &ActiveWork,

@@ -1,4 +1,4 @@
-//! Works as a job of the bulk engine.
+//! Works as a [`Job`] of the bulk engine.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use crate::work::Work;
 use crate::work_sender::WorkSender;
 use crate::work_state::{AwaitedEvent, Goals, WorkState, WorkStep};
 
-/// A work that is active.
+/// An active work.
 pub(super) type ActiveWork = job::ActiveItem<WorksJob>;
 
-/// What a run knows about works.
+/// The [`Job`] of a run of works.
 pub(super) struct WorksJob {
     pub(super) context: RunContext,
     pub(super) options: RunOptions,
@@ -40,7 +40,7 @@ pub(super) struct WorksJob {
     pub(super) lookups: WorkLookups,
     pub(super) files: RunFiles,
     pub(super) records: Records,
-    /// Works whose names carry a credential and are not persisted.
+    /// The [`Work`]s whose names contain a credential, and which are not persisted.
     pub(super) hidden: Mutex<HashMap<[u8; 16], Work>>,
     /// Files that manifests among the inputs record, by the name of the work.
     pub(super) recorded: RecordedFiles,
@@ -109,7 +109,7 @@ impl WorksJob {
             return Ok(());
         }
         if self.keep_recorded_files(items).await? {
-            // Works without a recorded file are planned anew.
+            // Works without a recorded file are planned again.
             return Ok(());
         }
         let host = items.first().and_then(|item| self.host_of(item));
@@ -133,7 +133,7 @@ impl WorksJob {
         Ok(())
     }
 
-    /// Ends a work of a dry run: says what its first request would be.
+    /// Ends a work of a dry run, with a description of its first request.
     fn plan_only(&self, item: &mut ActiveWork) {
         let NextStep::Run(step) = item.next else {
             return;
@@ -239,7 +239,8 @@ impl Job for WorksJob {
     }
 }
 
-/// Services and hosts that permit text mining are asked whatever their robots.txt says.
+/// Returns the policy for robots.txt. Services and hosts that permit text mining are exempt from
+/// it.
 fn robots(settings: &Settings, is_ignored: bool) -> RobotsPolicy {
     if is_ignored {
         return RobotsPolicy::Ignore;

@@ -1,9 +1,8 @@
-//! Titles of comments, replies and corrections, which have the title of another text in them.
+//! Titles of comments, replies and corrections, which contain the title of another text.
 
 use super::{BEGINNING_CHARS, beginning, letters, plain};
 
-/// How titles of texts about another text begin, before its title: comments, replies, corrections
-/// and retractions.
+/// Beginnings of titles that refer to another text: comments, replies, corrections and retractions.
 const ABOUT_ANOTHER: [&[&str]; 4] = [
     &["comment on", "comments on", "commentary on", "comment:"],
     &[
@@ -34,10 +33,11 @@ const ABOUT_ANOTHER: [&[&str]; 4] = [
         "editorial expression of concern",
     ],
 ];
-/// Words between such a beginning and the title.
+/// Words between such a beginning and the other title.
 const LINKS: [&str; 5] = ["", "to", "on", "of", "for"];
 
-/// Returns which kind of text about another one a title, or the beginning of a page, is of.
+/// Returns the index in [`ABOUT_ANOTHER`] of the kind of text that a title, or the beginning of a
+/// page, announces.
 pub(super) fn kind_about_another(title: &str) -> Option<usize> {
     let title = plain(title);
     let title = title.trim_start_matches(|c: char| !c.is_alphanumeric());
@@ -48,14 +48,14 @@ pub(super) fn kind_about_another(title: &str) -> Option<usize> {
     })
 }
 
-/// Tells whether a title, or the beginning of a page, is that of a text about another one.
+/// Tells whether a title, or the beginning of a page, announces a text about another text.
 #[must_use]
 pub fn is_about_another(title: &str) -> bool {
     kind_about_another(title).is_some()
 }
 
-/// Tells whether a title stands in a text as that of another one which this text is about: behind
-/// words such as "Comment on".
+/// Tells whether a text contains the title of the work that it discusses, after words such as
+/// "Comment on".
 #[must_use]
 pub fn is_commented_in(title: &str, text: &str) -> bool {
     let title = beginning(title);
@@ -75,7 +75,7 @@ pub fn is_commented_in(title: &str, text: &str) -> bool {
         })
 }
 
-/// Returns as much of a text as a title's beginning takes, with what may part its letters.
+/// Returns the beginning of a text, long enough for a title with separators between its letters.
 fn head(text: &str) -> &str {
     let end = text.char_indices().nth(4 * BEGINNING_CHARS);
     end.map_or(text, |(end, _)| &text[..end])

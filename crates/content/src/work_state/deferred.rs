@@ -1,4 +1,5 @@
-//! Works that wait: for which host, and what is planned anew when circumstances have changed.
+//! Deferred works: the host that each waits for, and the planning of deferred steps after a change
+//! of circumstances.
 
 use docstokg_policy::time::Timestamp;
 use url::Url;
@@ -7,18 +8,18 @@ use super::{TrialState, WorkState};
 use crate::reason::{Reason, ReasonedFailure};
 use crate::resolver::ResolverId;
 
-/// What a deferred work waits for.
+/// The event that a deferred work waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AwaitedEvent<'a> {
-    /// The host of this URL.
+    /// The host of this URL is available again.
     Host(&'a Url),
-    /// This resolver.
+    /// This resolver is available again.
     Resolver(ResolverId),
 }
 
 impl WorkState {
-    /// Plans anew what is deferred: circumstances have changed. What a server asked for still
-    /// holds.
+    /// Plans deferred steps again, because circumstances have changed. A wait that a server
+    /// declared still applies.
     pub fn plan_anew(&mut self) {
         let is_stated = |failure: &Option<ReasonedFailure>| {
             failure.as_ref().is_some_and(|failure| {
@@ -40,7 +41,7 @@ impl WorkState {
         self.deferral = None;
     }
 
-    /// Plans anew what was deferred until `until`: its host may be asked again.
+    /// Plans again the steps that were deferred until `until`, because their host is available.
     pub(super) fn plan_anew_until(&mut self, until: Timestamp) {
         for candidate in &mut self.candidates {
             if matches!(candidate.state, TrialState::Later(due, _) if due == until) {
@@ -54,7 +55,7 @@ impl WorkState {
         }
     }
 
-    /// Returns what the work waits for until `until`, and why.
+    /// Returns the [`AwaitedEvent`] and the cause of the wait that ends at `until`.
     #[must_use]
     pub(crate) fn waits_for(
         &self,

@@ -1,26 +1,26 @@
-//! The kinds of files that may be wanted.
+//! The kinds of files that a run can want.
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of file that may be wanted.
+/// A kind of file that a run can want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ArtifactKind {
     /// The paper.
     Pdf,
-    /// Its full text as JATS or other XML.
+    /// The full text as JATS or other XML.
     Xml,
-    /// Its full text as a page.
+    /// The full text as a page.
     Html,
-    /// A file that the user asked for by its URL, whatever it is.
+    /// A file of any kind that the user named by its URL.
     Other,
 }
 
 impl ArtifactKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Pdf, Self::Xml, Self::Html, Self::Other];
 
-    /// Reads the word.
+    /// Reads the word of a kind, see [`ArtifactKind::as_str`].
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)

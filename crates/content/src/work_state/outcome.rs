@@ -1,4 +1,4 @@
-//! What a step gave, taken into the state.
+//! Transitions of a [`WorkState`] by the outcome of a step.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::resolver::{LookupOutcome, ResolverId};
 use crate::work::is_public;
 
 impl WorkState {
-    /// Takes in what a resolver said.
+    /// Applies the [`LookupOutcome`] of a resolver.
     pub fn resolved(&mut self, resolver: ResolverId, outcome: LookupOutcome, now: Timestamp) {
         if let Some(learned) = outcome.learned() {
             self.work.learn(learned);
@@ -42,20 +42,20 @@ impl WorkState {
         if asked.failure.is_some() {
             self.last.clone_from(&asked.failure);
         }
-        // What was held back is no attempt.
+        // A deferred query is not an attempt.
         self.attempts += u32::from(!outcome.is_put_off());
         if let LookupOutcome::Found(found) = outcome {
             self.found(found.locations);
         }
     }
 
-    /// Adds candidate locations, each once: those that were tried already stay as they are. What
-    /// was known as a page only is a new candidate if it is now known to be a file.
+    /// Adds [`CandidateLocation`]s, each once. Candidates that were tried stay unchanged. A
+    /// location known as a page is a new candidate if a source now names it as a file.
     pub fn found(&mut self, locations: Vec<CandidateLocation>) {
         let indexed =
             |location: &CandidateLocation| canonical::for_index(&location.url).to_string();
         let known = self.candidates.iter().enumerate();
-        // Of a page and the file at its URL the file comes later, and is the one in the table.
+        // If a page and a file have the same URL, the file comes later and remains in the table.
         let mut known: BTreeMap<String, usize> = known
             .map(|(number, candidate)| (indexed(&candidate.location), number))
             .collect();
@@ -75,7 +75,7 @@ impl WorkState {
         }
     }
 
-    /// Takes in what reading a page gave.
+    /// Applies the [`LookupOutcome`] of reading a page.
     pub fn read(&mut self, candidate: usize, outcome: LookupOutcome, now: Timestamp) {
         let page = self.candidate(candidate).cloned();
         let failure = match &outcome {
@@ -102,7 +102,7 @@ impl WorkState {
         }
     }
 
-    /// The candidate gave a file.
+    /// Records that the candidate led to a file.
     pub fn saved(&mut self, candidate: usize, kind: ArtifactKind) {
         self.attempts += 1;
         self.close(candidate);
@@ -110,14 +110,14 @@ impl WorkState {
         self.got.insert(kind);
     }
 
-    /// The candidate gave nothing, and never will.
+    /// Records the [`ReasonedFailure`] of a candidate that must not be tried again.
     pub fn failed(&mut self, candidate: usize, failure: ReasonedFailure) {
         self.attempts += 1;
         self.close(candidate);
         self.note(candidate, Some(failure));
     }
 
-    /// The candidate is held back for now, which is no attempt.
+    /// Defers the candidate, which does not count as an attempt.
     pub fn postponed(
         &mut self,
         candidate: usize,
@@ -129,7 +129,7 @@ impl WorkState {
         self.note(candidate, Some(failure));
     }
 
-    /// The host prepares the file of the candidate: it is asked for again, or given up.
+    /// Defers a candidate that its host is still preparing, or gives it up after too many requests.
     pub fn preparing(
         &mut self,
         candidate: usize,
@@ -146,7 +146,7 @@ impl WorkState {
         self.note(candidate, Some(failure));
     }
 
-    /// Another work is fetching the same URL: the candidate is looked at again at `at`.
+    /// Defers the candidate until `at`, while another work fetches the same URL.
     pub fn wait_for_other(&mut self, candidate: usize, at: Timestamp) {
         self.defer(candidate, at, self.times_deferred(candidate));
         let busy = ReasonedFailure::new(
@@ -158,22 +158,22 @@ impl WorkState {
         self.note(candidate, Some(busy));
     }
 
-    /// The URL is gone: archives that keep copies of it may be asked.
+    /// Records that a URL no longer exists, so that archives with copies of it may be queried.
     pub fn gone(&mut self, url: &Url) {
-        // A URL that carries a credential is not passed to others.
+        // A URL with a credential must not be passed to other services.
         if is_public(url) && !self.work.failed_urls.contains(url) {
             self.work.failed_urls.push(url.clone());
         }
     }
 
-    /// Counts a resolver as asked: what it would say is known already.
+    /// Marks a resolver as queried, because its response is known.
     pub fn skip_resolver(&mut self, resolver: ResolverId) {
         if self.asked.iter().all(|asked| asked.resolver != resolver) {
             self.asked.push(QueriedResolver::new(resolver));
         }
     }
 
-    /// Ends the work from outside.
+    /// Ends the work for a [`Reason`] that is not the outcome of a step, such as a time limit.
     pub fn end_by(&mut self, reason: Reason, detail: &str) {
         self.ended_by = Some(ReasonedFailure::new(
             AttemptStage::Lookup,
@@ -183,8 +183,7 @@ impl WorkState {
         ));
     }
 
-    /// Keeps why a candidate gave nothing, or that it no longer does: the latest result replaces
-    /// the one before.
+    /// Sets or clears the failure of a candidate: the latest result replaces the previous one.
     fn note(&mut self, candidate: usize, failure: Option<ReasonedFailure>) {
         if failure.is_some() {
             self.last.clone_from(&failure);
@@ -194,7 +193,7 @@ impl WorkState {
         }
     }
 
-    /// Returns how often a file was asked for that is being prepared.
+    /// Returns the number of requests for a file that is still being prepared.
     fn times_deferred(&self, candidate: usize) -> u32 {
         match self
             .candidates
@@ -222,7 +221,7 @@ impl WorkState {
 }
 
 impl WorkCandidate {
-    /// Tells whether this is known as a page, and `found` says that its URL is a file.
+    /// Tells whether this candidate is known as a page, and `found` names its URL as a file.
     fn becomes_file_by(&self, found: &CandidateLocation) -> bool {
         self.location.offers == LocationOffer::Landing
             && !matches!(
@@ -232,8 +231,8 @@ impl WorkCandidate {
     }
 }
 
-/// Returns a location that reading a page gave. If the page itself is the file, its source has
-/// named that file; a page that names its own URL names nothing.
+/// Returns a location that a page names. If the page itself is the file, the location keeps the
+/// facts from its source. A page that names only its own URL names nothing.
 fn behind(page: &CandidateLocation, found: CandidateLocation) -> Option<CandidateLocation> {
     if canonical::for_index(&found.url) != canonical::for_index(&page.url) {
         return Some(found);
@@ -245,8 +244,8 @@ fn behind(page: &CandidateLocation, found: CandidateLocation) -> Option<Candidat
     })
 }
 
-/// Describes that a service knows no file. A page that was read and names none says more than a
-/// service that knows nothing.
+/// Describes that a service knows no file. A page without a file has more weight than a service
+/// without one.
 fn not_found(stage: AttemptStage, detail: &str) -> ReasonedFailure {
     let was_read = stage == AttemptStage::Page && ![NO_PAGE, NO_DOI].contains(&detail);
     let reason = if was_read {

@@ -1,4 +1,4 @@
-//! Which step comes next: a pure function of the state and of `now`.
+//! The choice of the next step: a pure function of the state and of `now`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::reason::{AttemptStage, Reason, ReasonedFailure, decisive};
 use crate::resolver::order::{PlannedResolver, ResolverPlan, is_planned, order};
 use crate::resolver::{Resolver, ResolverCost, ResolverId, landing, spec};
 
-/// What there is to choose from.
+/// The steps to choose from.
 struct StepChoices<'a> {
     state: &'a WorkState,
     missing: BTreeSet<ArtifactKind>,
@@ -21,7 +21,7 @@ struct StepChoices<'a> {
 }
 
 impl WorkState {
-    /// Says what comes next.
+    /// Returns the next step, or the end of the work.
     #[must_use]
     pub fn next(
         &self,
@@ -37,7 +37,7 @@ impl WorkState {
         }
     }
 
-    /// Says what comes next, as long as there is time.
+    /// Returns the next step, as long as time is left.
     fn plan(
         &self,
         goals: &Goals,
@@ -49,7 +49,7 @@ impl WorkState {
         if is_over || missing.is_empty() {
             return NextStep::End;
         }
-        // Most works go from one candidate to the next: resolvers are put in order only when no
+        // Most works proceed from one candidate to the next, so resolvers are ordered only when no
         // file is ready.
         let file = |candidate: &WorkCandidate| promises(candidate.location.offers, &missing);
         if let Some(ready) = self.position(|candidate| candidate.is_ready(now) && file(candidate)) {
@@ -77,7 +77,7 @@ impl WorkState {
         self.candidates.iter().position(is_chosen)
     }
 
-    /// Tells whether the time for the work is over, or will be before the next step is due.
+    /// Tells whether the time limit of the work is reached, or will be before the next step is due.
     fn is_out_of_time(&self, goals: &Goals, next: NextStep<WorkStep>, now: Timestamp) -> bool {
         let (Some(most), Some(begun)) = (goals.deadline, self.begun) else {
             return false;
@@ -89,8 +89,8 @@ impl WorkState {
         }
     }
 
-    /// Returns why a work that has ended has no file: its time is over, what ended it from outside,
-    /// else what stood between the user and the file.
+    /// Returns the reason why a finished work has no file. A reached limit or a reason outside of
+    /// the steps comes first, then the obstacle between the user and the file.
     #[must_use]
     pub fn failure(
         &self,
@@ -110,8 +110,8 @@ impl WorkState {
         let mut failure = self.decisive();
         if self.attempts >= goals.max_attempts {
             failure.detail = format!("after {} attempts: {}", self.attempts, failure.detail);
-            // A refusal is what stood in the way, however often it was met; where there was none,
-            // the bound is.
+            // A refusal counts as the obstacle, however often it occurred. Without a refusal, the
+            // bound counts.
             if !failure.is_refusal() {
                 failure.reason = Reason::MaxAttemptsReached;
             }
@@ -119,7 +119,7 @@ impl WorkState {
         failure
     }
 
-    /// Says that none of the sources that answered knows a file; `None` where only one did.
+    /// Names the sources that responded and know no file; `None` for fewer than two sources.
     fn nobody_knows(&self) -> Option<String> {
         let asked = self.asked.iter();
         let knows_nothing = |asked: &&QueriedResolver| {
@@ -135,8 +135,8 @@ impl WorkState {
         (titles.len() > 1).then(|| format!("none of {} names an open copy", titles.join(", ")))
     }
 
-    /// Returns the decisive failure: what ended the work from outside, else what stood between the
-    /// user and the file.
+    /// Returns the decisive [`ReasonedFailure`]: the reason outside of the steps that ended the
+    /// work, or else the obstacle between the user and the file.
     #[must_use]
     pub fn decisive(&self) -> ReasonedFailure {
         let candidates = self.candidates.iter();
@@ -155,7 +155,7 @@ impl WorkState {
         if found.reason == Reason::NotFound && self.ended_by.is_none() {
             found.detail = self.nobody_knows().unwrap_or(found.detail);
         }
-        // The status of a service is not that of the site which has the file.
+        // The status of a service is not that of the site with the file.
         let of_service = matches!(
             found.reason,
             Reason::HttpStatus | Reason::Timeout | Reason::RequestException
@@ -172,7 +172,7 @@ impl WorkState {
     }
 }
 
-/// Tells whether what is offered may be a kind that is missing.
+/// Tells whether a [`LocationOffer`] may be of a missing kind.
 fn promises(offers: LocationOffer, missing: &BTreeSet<ArtifactKind>) -> bool {
     match offers {
         LocationOffer::Pdf => missing.contains(&ArtifactKind::Pdf),
@@ -184,7 +184,7 @@ fn promises(offers: LocationOffer, missing: &BTreeSet<ArtifactKind>) -> bool {
 }
 
 impl StepChoices<'_> {
-    /// A resolver that answers quickly and reads no page.
+    /// Returns the look-up with a quick resolver, which reads no page.
     fn quick_lookup(&self) -> Option<WorkStep> {
         self.lookup(|name| spec(name).is_some_and(|spec| spec.cost == ResolverCost::Api))
     }
@@ -204,7 +204,7 @@ impl StepChoices<'_> {
         chosen.map(|planned| WorkStep::Resolve(planned.resolver))
     }
 
-    /// A page that may name candidates.
+    /// Returns the reading of a page that may name candidates.
     fn ready_page(&self) -> Option<WorkStep> {
         let is_ready = |candidate: &WorkCandidate| {
             candidate.is_ready(self.now) && self.is_page_to_read(candidate)
@@ -212,7 +212,7 @@ impl StepChoices<'_> {
         self.state.position(is_ready).map(WorkStep::Read)
     }
 
-    /// The earliest time at which something that is deferred may be tried.
+    /// Returns the earliest time at which a deferred step may be tried.
     fn earliest_retry(&self) -> Option<Timestamp> {
         let candidates = self.state.candidates.iter().filter(|candidate| {
             promises(candidate.location.offers, &self.missing) || self.is_page_to_read(candidate)
@@ -234,7 +234,8 @@ impl StepChoices<'_> {
         asked.is_none_or(|asked| asked.again_at.is_some_and(|at| at <= self.now))
     }
 
-    /// With a file there, only resolvers that have other kinds are worth asking.
+    /// Tells whether a resolver is of use. For a work with a file, only resolvers with other kinds
+    /// are.
     fn is_useful(&self, name: ResolverId) -> bool {
         let has_other_kinds = spec(name).is_some_and(|spec| spec.has_xml);
         !self.state.has_file() || (self.missing.contains(&ArtifactKind::Xml) && has_other_kinds)

@@ -1,11 +1,14 @@
-//! When something that is refused for now is tried again.
+//! The time of the next try after a temporary refusal.
 //!
-//! Pure. A host that asked for a pause, throttles or may be down is waited for, however long: the
-//! run ends when its hosts have been silent for too long, and its works are waiting then. Only two
-//! things are given up: a file that its host prepares, after a number of polls, and the look-up in
-//! an archive that is asked because all else has failed, when the archive has failed for some
-//! minutes. A time that the archive or an operator states is believed. A copy that an archive is
-//! known to have is waited for as any other file.
+//! Pure. A host that requested a pause, throttles or may be down is waited for, however long: a run
+//! whose hosts are silent for too long ends, and its works stay deferred. Only two things are given
+//! up:
+//!
+//! - a file that its host prepares, after [`MAX_POLLS`] requests;
+//! - a look-up of last resort in an archive that fails for [`LAST_RESORT_WAIT`].
+//!
+//! A time that the archive or an operator declared is obeyed. A copy that an archive is known to
+//! have is waited for like any other file.
 
 use std::time::Duration;
 
@@ -16,22 +19,22 @@ use super::QueriedResolver;
 use crate::request_failure::RequestFailure;
 use crate::resolver::{ResolverCost, spec};
 
-/// The longest that a work waits for a failing source that is asked when all others have failed.
+/// Maximum wait for a failing source of last resort.
 const LAST_RESORT_WAIT: Duration = Duration::from_secs(300);
-/// How often a file that is being prepared is asked for.
+/// Maximum number of requests for a file that is being prepared.
 const MAX_POLLS: u32 = 8;
-/// The first wait for a file whose host does not state how long it is prepared. It doubles.
+/// The first wait for a file whose host does not declare the time of preparation. The wait doubles.
 const FIRST_PREPARATION_WAIT: Duration = Duration::from_secs(2);
-/// The least wait for a file.
+/// Minimum wait for a file.
 const MIN_FILE_WAIT: Duration = Duration::from_millis(100);
 
-/// Returns the wait for the file of a host that serves none for `wait`.
+/// Returns the wait for a file whose host sends no file for `wait`.
 pub(super) fn wait_for_file(wait: Duration) -> Duration {
     wait.max(MIN_FILE_WAIT)
 }
 
 impl QueriedResolver {
-    /// Takes in that the resolver did not answer: it is asked again later, or given up.
+    /// Defers the resolver after a failed query, or gives it up.
     pub(super) fn put_off(&mut self, failed: &RequestFailure, now: Timestamp) {
         let is_failing = matches!(&failed.disposition,
             Disposition::Retry(later) if later.stated_by.is_inferred());
@@ -41,7 +44,7 @@ impl QueriedResolver {
         self.again_at = retry.map(|later| now + wait_for_file(later.wait));
     }
 
-    /// Tells whether this is the source of last resort, and fails for too long to be waited for.
+    /// Tells whether this is a source of last resort that fails for too long.
     fn is_given_up(&self, later: &RetryLater, now: Timestamp) -> bool {
         let is_last_resort =
             spec(self.resolver).is_some_and(|spec| spec.cost == ResolverCost::Archive);
@@ -50,8 +53,8 @@ impl QueriedResolver {
     }
 }
 
-/// Returns the wait for a file that is being prepared, after it was asked for `polls` times; `None`
-/// if it is given up. The host may state how long that takes.
+/// Returns the wait for a file that is being prepared, after `polls` requests. Returns `None` if
+/// the file is given up. `stated` is the time that the host declared.
 pub(super) fn wait_for_preparation(stated: Option<Duration>, polls: u32) -> Option<Duration> {
     let unstated = || FIRST_PREPARATION_WAIT * 2_u32.pow(polls.saturating_sub(1));
     (polls < MAX_POLLS).then(|| stated.map_or_else(unstated, wait_for_file))

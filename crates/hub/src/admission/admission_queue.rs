@@ -1,4 +1,9 @@
-//! Lanes: one set of budgets of a site, and the queue of the requests that it costs.
+//! Admission queues: the budgets of a site that a request uses, and the requests that wait for
+//! them.
+//!
+//! Requests of one host, role, kind and service use the same budgets. They share one
+//! [`AdmissionQueue`], so that they are admitted in order of arrival. The queue also keeps the
+//! limits that the host declares in its response headers, and applies them to every later request.
 
 use std::num::NonZeroU32;
 use std::ops::Deref;
@@ -24,70 +29,73 @@ use super::SiteAdmission;
 use super::queue::WaitQueue;
 use crate::clock::BootInstant;
 
-/// How long limits are obeyed that a host states no longer.
+/// Maximum age of declared limits: after an hour without a new declaration they no longer apply.
 const STATED_MEMORY: Duration = Duration::from_secs(3_600);
 
-/// A way into a site, for requests that cost the same budgets. Cheap to clone.
+/// The queue through which requests with the same budgets enter a site. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct AdmissionQueue {
     pub(crate) site: Arc<SiteAdmission>,
     state: Arc<LaneState>,
 }
 
-/// What the requests of a lane share; the site keeps it.
+/// The state that all requests of an [`AdmissionQueue`] share. The site keeps it.
 pub(crate) struct LaneState {
     pub(crate) key: BudgetSetKey,
     pub(crate) costs: Arc<[BudgetCost]>,
-    /// How many of the costs, from the first on, grow with the weight of a request. A crawl delay
-    /// counts requests.
+    /// The number of leading `costs` that grow with the weight of a request. The cost of a crawl
+    /// delay comes last and always counts one request.
     pub(super) weighted: usize,
     pub(crate) rules: Arc<AdmissionRules>,
     pub(super) slots: Box<[Arc<Semaphore>]>,
     pub(super) queue: WaitQueue,
-    /// The origin closes its connections: every request is dialled, and none is later than the
-    /// others.
+    /// `true` if the origin closes its connections after each response. Every request then dials a
+    /// new connection, and none of them is slower than the others.
     pub(crate) closes: AtomicBool,
-    /// Counts the answers: while other requests are served, one that the origin did not process is
-    /// sent again.
+    /// The number of responses so far. A request that the origin did not process is sent again if
+    /// this number grows, because the origin serves other requests.
     pub(crate) answers: AtomicU32,
-    /// The breaker of the role alone is open, for failures of its own.
+    /// `true` if only the breaker of this role is open, because of failures of requests of the
+    /// role.
     is_open_alone: AtomicBool,
-    /// Under which name the site keeps what the host states about quotas.
+    /// The name under which the site stores the declared quotas of this queue.
     quota_lane: Arc<str>,
-    /// The window of the quota whose headers state none.
+    /// Infers the window of a declared quota whose headers do not name a window.
     implied_window: Mutex<ImpliedWindow>,
-    /// What the host states, where it states anything.
+    /// The limits that the host declared last, if they differ from the configured ones.
     stated: Mutex<Option<StatedLimits>>,
     has_stated: AtomicBool,
 }
 
-/// The limits that the headers of an answer state.
+/// Limits that a host declares in the headers of a response.
 #[derive(Clone)]
 struct StatedLimits {
-    /// The windows of the host and role with those that are stated.
+    /// The [`Windows`] of the host and role, with the declared ones included.
     windows: Arc<Windows>,
-    /// How many requests may run at once, over all processes.
+    /// The maximum number of requests at once, over all processes.
     concurrency: Option<NonZeroU32>,
-    /// When that was stated last.
+    /// The instant at which the host last declared `concurrency`.
     concurrency_at: BootInstant,
     at: BootInstant,
 }
 
-/// What distinguishes the lanes of a site.
+/// The properties that distinguish the admission queues of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BudgetSetKey {
     pub(crate) host: Host,
     pub(crate) role: Role,
     pub(crate) kind: Option<Arc<str>>,
     pub(crate) service: Option<Arc<str>>,
-    /// HEAD where it is free: it passes the breaker and takes slots, but costs no tokens.
+    /// `true` for a HEAD request of a host that does not count HEAD requests. Such a request passes
+    /// the breaker and takes slots, but uses no permits of the windows.
     pub(crate) free: bool,
-    /// The time that the robots.txt of the host asks for between two requests.
+    /// The minimum time between two requests that the robots.txt of the host demands.
     pub(crate) crawl_delay: Option<Duration>,
 }
 
 impl BudgetSetKey {
-    /// Names the lane of a host and role that most requests take.
+    /// Returns the [`BudgetSetKey`] of the queue for ordinary requests of a host and role: without
+    /// kind, service and crawl delay.
     pub(crate) fn plain(host: &Host, role: Role) -> Self {
         Self {
             host: host.clone(),
@@ -99,7 +107,8 @@ impl BudgetSetKey {
         }
     }
 
-    /// Names the budget whose quotas the host states in answers to such requests.
+    /// Returns the name of the budget whose quotas the host declares in responses to requests of
+    /// this queue.
     fn quota_lane(&self) -> Arc<str> {
         let budget = match (&self.kind, &self.service) {
             (Some(kind), _) => BudgetKey::Kind(self.host.clone(), Arc::clone(kind)),
@@ -109,7 +118,8 @@ impl BudgetSetKey {
         budget.to_string().into()
     }
 
-    /// Names a lane that costs nothing: it passes a breaker only.
+    /// Returns the [`BudgetSetKey`] of a queue without budgets, for requests that pass only a
+    /// breaker.
     pub(super) fn free(host: &Host, role: Role) -> Self {
         Self {
             free: true,
@@ -118,39 +128,42 @@ impl BudgetSetKey {
     }
 }
 
-/// What holds for a lane and is shared by many of them.
+/// The rules that apply to an [`AdmissionQueue`]; many queues share them.
 #[derive(Clone)]
 pub(crate) struct AdmissionRules {
-    /// How its site decides on requests.
+    /// The [`LanePolicy`] by which the site decides on requests.
     pub(crate) policy: Arc<LanePolicy>,
     pub(crate) classifier: Arc<Classifier>,
-    /// What rate headers may do and how they are read, unless they are ignored.
+    /// The [`Trust`] in rate headers and the hints for reading them, or `None` if headers are
+    /// ignored.
     pub(crate) headers: Option<(Trust, RateHeaderHints)>,
     pub(crate) max_delay: Duration,
-    /// What requests cost in credits: of the role, and of kinds that have their own.
+    /// The cost of a request in credits for the role. `kind_credits` lists the kinds that have
+    /// their own cost.
     pub(crate) credits: u32,
     pub(crate) kind_credits: Box<[(Arc<str>, u32)]>,
 }
 
 impl AdmissionRules {
-    /// Returns what a request of a kind costs in credits; one leaves that to the host.
+    /// Returns the cost in credits of a request of `kind`: the cost of the kind, otherwise that of
+    /// the role.
     fn credits_of(&self, kind: Option<&str>) -> u32 {
         let own = kind.and_then(|kind| self.kind_credits.iter().find(|(name, _)| **name == *kind));
         own.map_or(self.credits, |(_, credits)| *credits)
     }
 }
 
-/// The terms on which one attempt asks.
+/// The conditions of one attempt: its deadlines, its weight and its [`Patience`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdmissionTerms {
-    /// Since when the attempt has been asking.
+    /// The instant at which the attempt requested admission.
     pub(crate) asked: BootInstant,
     pub(crate) patience: Patience,
     pub(crate) latest: BootInstant,
     pub(crate) deadline: BootInstant,
     pub(crate) jitter_sample: f64,
     pub(crate) weight: u32,
-    /// How many requests of the run are still to come here; zero if that is not known.
+    /// The number of requests of the run that are still to be sent here, or zero if unknown.
     pub(crate) backlog: u32,
 }
 
@@ -167,13 +180,14 @@ impl AdmissionQueue {
         Self { site, state }
     }
 
-    /// Returns whether this is the lane of that state.
+    /// Returns whether this queue has exactly that [`LaneState`].
     pub(super) fn is(&self, state: &Arc<LaneState>) -> bool {
         Arc::ptr_eq(&self.state, state)
     }
 
-    /// Returns what a window that asks for a wait is based on. While a shared store is lost, a share
-    /// of the configured windows applies.
+    /// Returns the [`LimitBasis`] of a [`Window`] that delays a request: configuration, headers,
+    /// learning or a crawl delay. While a shared store is lost, the windows of this process's share
+    /// count as configured.
     pub(crate) fn basis_of(&self, window: &Window) -> LimitBasis {
         if self.key.crawl_delay == Some(window.per) && window.limit == NonZeroU32::MIN {
             return LimitBasis::CrawlDelay;
@@ -216,8 +230,10 @@ impl LaneState {
         }
     }
 
-    /// Names the breaker that has changed: the site's, or `SITE:ROLE` where a role that counts for
-    /// itself is open alone. What a server or an operator stated holds for the site.
+    /// Returns the name of the breaker that has changed.
+    ///
+    /// - `SITE:ROLE` if the role is isolated and its breaker alone is open.
+    /// - `SITE` otherwise, and always for a block by a server or an operator.
     pub(super) fn breaker_key(&self, site: &SiteKey, transition: &Transition) -> SiteKey {
         let is_alone = self.rules.policy.isolated
             && match (transition.to, &transition.reason) {
@@ -239,7 +255,7 @@ impl LaneState {
         }
     }
 
-    /// Returns the even distance between requests in the limits of up to a minute.
+    /// Returns the even distance between requests under the windows of up to a minute.
     pub(crate) fn distance(&self) -> Duration {
         let windows = self.costs.iter().flat_map(|cost| cost.windows.list());
         let short = windows.filter(|window| window.per <= Duration::from_secs(60));
@@ -247,20 +263,22 @@ impl LaneState {
         distances.max().unwrap_or_default()
     }
 
-    /// Returns the name under which the site keeps stated quotas, unless headers are ignored.
+    /// Returns the name under which the site stores declared quotas, or `None` if headers are
+    /// ignored.
     pub(crate) fn quota_lane(&self) -> Option<Arc<str>> {
         (self.rules.headers.as_ref()).map(|_| Arc::clone(&self.quota_lane))
     }
 
-    /// Takes note of a request that is sent: what is left after it tells how long it counts.
+    /// Records that a request is sent. The quota that remains after it shows the length of an
+    /// implied window.
     pub(crate) fn note_departure(&self, sent: BootInstant) {
         if self.rules.headers.is_some() {
             self.implied_window.lock().note_departure(sent);
         }
     }
 
-    /// Adds to what the host states what its earlier responses imply.
-    /// The request was sent at `sent`.
+    /// Completes declared limits with the window that earlier responses imply, through
+    /// [`ImpliedWindow::complete`]. The request was sent at `sent`.
     pub(crate) fn complete_statement(
         &self,
         reading: &mut RateHeaderReading,
@@ -271,9 +289,12 @@ impl LaneState {
         implied.complete(reading, is_refusal, sent, now);
     }
 
-    /// Takes the limits that the host states into those of the lane: stricter windows, and where it
-    /// is trusted also looser ones; how many requests it wants at once. Kinds of requests have their
-    /// windows in the site alone.
+    /// Applies the limits of a [`RateHeaderReading`] to this queue:
+    ///
+    /// - stricter windows, and looser ones too if the host is trusted;
+    /// - the number of requests at once.
+    ///
+    /// A kind of requests has its windows in the site only, so that its windows do not change here.
     pub(crate) fn take_limits(&self, reading: &RateHeaderReading, now: BootInstant) {
         let Some((trust, _)) = self.rules.headers else {
             return;
@@ -284,7 +305,7 @@ impl LaneState {
         };
         let mut known = self.stated.lock();
         let before = known.take();
-        // Answers that do not state it do not take it back, and do not renew it.
+        // A response without a limit on concurrency neither withdraws nor renews the last one.
         let (concurrency, concurrency_at) = match (&before, reading.concurrency) {
             (Some(before), None) if now < before.concurrency_at + STATED_MEMORY => {
                 (before.concurrency, before.concurrency_at)
@@ -312,7 +333,7 @@ impl LaneState {
         self.has_stated.store(has_changed, Ordering::Release);
     }
 
-    /// Returns what the host states, unless that was long ago.
+    /// Returns the declared limits, unless they are older than [`STATED_MEMORY`].
     #[inline]
     fn stated(&self, now: BootInstant) -> Option<StatedLimits> {
         let has_stated = self.has_stated.load(Ordering::Acquire);
@@ -320,7 +341,7 @@ impl LaneState {
         (now < stated.at + STATED_MEMORY).then_some(stated)
     }
 
-    /// Returns what a request of weight one costs, with what the host states put in.
+    /// Returns the [`BudgetCost`]s of a request of weight one, with the declared limits applied.
     pub(crate) fn costs_now(&self, now: BootInstant) -> Arc<[BudgetCost]> {
         let Some(stated) = self.stated(now).filter(|_| !self.key.free) else {
             return Arc::clone(&self.costs);
@@ -332,7 +353,7 @@ impl LaneState {
         costs.into()
     }
 
-    /// Returns what an attempt costs, with its weight and what the host states put in.
+    /// Returns the [`BudgetCost`]s of an attempt, with its weight and the declared limits applied.
     fn costs(&self, terms: &AdmissionTerms) -> Arc<[BudgetCost]> {
         let stated = self.stated(terms.asked);
         if self.key.free || (terms.weight == 1 && stated.is_none()) {
@@ -362,8 +383,8 @@ impl LaneState {
             .collect()
     }
 
-    /// Makes the question of an attempt from its position in the queue, with what the host states
-    /// put in.
+    /// Returns the [`AdmissionRequest`] of an attempt at a position in the queue, with the declared
+    /// limits applied.
     pub(super) fn ask(
         &self,
         terms: &AdmissionTerms,

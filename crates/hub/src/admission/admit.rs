@@ -1,4 +1,7 @@
-//! The way into a site: ask at once, and wait only where the answer says so.
+//! The entrance to a site: try at once, and wait only if the site does not admit the request.
+//!
+//! Almost every request is admitted at once, without an entry in the queue. The code of the waiting
+//! path lives in `states`, in its own allocation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +21,17 @@ use crate::clock::{Random, Runtime};
 use crate::event::EventKind;
 use crate::journey::RequestTrack;
 
-/// What admission needs of the process.
+/// The parts of the process that an admission uses: clock, slots and random numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct AdmissionContext<'a> {
     pub(crate) runtime: &'a Arc<dyn Runtime>,
-    /// The process's own slots; breakers take none.
+    /// The slots of this process, or `None` for a breaker, which takes no slot.
     pub(crate) process_slots: Option<&'a Arc<Semaphore>>,
     pub(crate) random: &'a Random,
 }
 
 impl AdmissionContext<'_> {
-    /// Returns the same context for a breaker, which takes no slot of the process.
+    /// Returns the same context without process slots, for a breaker.
     pub(super) fn without_slots(&self) -> Self {
         Self {
             process_slots: None,
@@ -37,18 +40,21 @@ impl AdmissionContext<'_> {
     }
 }
 
-/// How long an admission waited, and for what.
+/// The times that an admission waited, by cause.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AdmissionWaits {
     pub(crate) rate: Duration,
-    /// The last window that was waited for.
+    /// The window that the request waited for last.
     pub(crate) rate_window: Option<Window>,
     pub(crate) slots: Duration,
     pub(crate) breaker: Duration,
 }
 
 impl AdmissionQueue {
-    /// Lets one attempt through, waiting as long as its terms allow.
+    /// Admits one attempt, and waits as long as its [`AdmissionTerms`] allow.
+    ///
+    /// # Errors
+    /// Returns an [`AttemptDenial`] if the breaker or the limiter refuses, or if the store fails.
     pub(super) async fn admit(
         &self,
         terms: AdmissionTerms,
@@ -64,8 +70,8 @@ impl AdmissionQueue {
         } else {
             let ask = self.ask(&terms, QueuePosition::Head);
             match self.site.handle.enter(&ask) {
-                // Almost always the answer is there at once, and it is to go: then nothing has to
-                // wait.
+                // The common case: the decision is there at once and admits the request. Such a
+                // request needs no entry in the queue.
                 StoreReply::Ready(entered) => {
                     let entered = entered?;
                     self.note_condition(track, &entered);
@@ -86,7 +92,7 @@ impl AdmissionQueue {
                         }
                     }
                 }
-                // Requests that come meanwhile queue behind this one.
+                // Requests that arrive meanwhile queue behind this one.
                 StoreReply::Later(coming) => {
                     let mut waiting = join();
                     let entry = waiting.wait_for_answer(coming, context, track).await?;
@@ -97,12 +103,12 @@ impl AdmissionQueue {
                 }
             }
         };
-        // Apart: a request that has passed, or that waits for its retry, needs no room for it.
+        // Boxed: a request that is admitted at once does not reserve memory for this future.
         let admission = AttemptAdmission::new(waiting, terms, context, track, waits);
         Box::pin(admission.run(first)).await
     }
 
-    /// Waits for the turn of a request after an outage, where it may wait that long.
+    /// Waits for the slow-start slot of a request after an outage, unless its terms end earlier.
     pub(super) async fn start_slowly(
         &self,
         terms: &AdmissionTerms,
@@ -122,19 +128,19 @@ impl AdmissionQueue {
         }
     }
 
-    /// Gives a permit back that was not used.
+    /// Returns an unused [`Permit`] to the site.
     pub(super) fn give_back(&self, ask: &AdmissionRequest, permit: &Permit) {
         let left = self.site.handle.leave(ask, permit.id, Some(permit.stamp));
         self.site.wake_if(left);
     }
 
-    /// Reports a change of state that time, or another process, brought about.
+    /// Reports a change of the breaker that time or another process caused.
     pub(super) fn note_condition(&self, track: &RequestTrack, entered: &AdmissionResult) {
         if let Some(transition) = &entered.transition {
             self.site
                 .note_transition(self, track, Some((**transition).clone()));
         }
-        // A role that counts for itself has a breaker of its own, which the others do not obey.
+        // An isolated role has its own breaker, whose state does not apply to the other roles.
         if self.rules.policy.isolated {
             return;
         }
@@ -156,7 +162,7 @@ impl SiteAdmission {
         transition: Option<Transition>,
     ) {
         if let Some(transition) = transition {
-            // A role that counts for itself has a breaker of its own, which the others do not obey.
+            // An isolated role has its own breaker, whose state does not apply to the other roles.
             if !lane.rules.policy.isolated {
                 (self.health).note_transition(&transition, self.runtime.boot());
             }

@@ -1,5 +1,8 @@
-//! The way of a request into the sites: which lanes its attempts have to pass, how long each may
-//! wait, what is reported when it goes, and the error when it is refused.
+//! The route of a request into its sites.
+//!
+//! An attempt passes one or more admission queues. This module finds these queues and computes the
+//! longest wait for each. Afterwards it reports the admission to the observers, or converts a
+//! refusal to the error of the request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +27,11 @@ use crate::redirect::Hop;
 use crate::request::{RateWait, Request};
 use crate::target::{NamedHop, RoutedHop};
 
-/// How long a retry whose wait is bounded may wait in the queue of its host.
+/// Minimum bound on the queue wait of a retry. A shorter bound of the caller is raised to this
+/// value.
 const RETRY_ENTRY: Duration = Duration::from_secs(60);
 
-/// A crawl delay from which on requests are not queued for it: the caller learns when to come back.
+/// Crawl delays of at least this length are not waited for: the caller learns when to try again.
 const LONG_DELAY: Duration = Duration::from_secs(600);
 
 fn has_long_delay(target: &RoutedHop) -> bool {
@@ -35,18 +39,18 @@ fn has_long_delay(target: &RoutedHop) -> bool {
     delay.is_some_and(|delay| delay >= LONG_DELAY)
 }
 
-/// The way of requests into the sites of a hub.
+/// The admission of all requests of a hub: finds their queues and takes their permits.
 pub(crate) struct AdmissionGate {
     pub(crate) config: Arc<Config>,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) random: Random,
     pub(crate) registry: AdmissionRegistry,
-    /// How many requests this process may have on the wire.
+    /// The slots of this process, one for each request in flight.
     pub(crate) process_slots: Arc<Semaphore>,
 }
 
 impl AdmissionGate {
-    /// Returns the lane that a hop takes into its site.
+    /// Returns the [`AdmissionQueue`] of a hop at its site.
     fn site_lane(&self, named: &NamedHop, hop: &Hop, request: &Request) -> AdmissionQueue {
         let (host, role) = (&named.host, named.role);
         let is_head_counted = self.config.limits.of(host, role).count_head.value;
@@ -58,10 +62,10 @@ impl AdmissionGate {
         })
     }
 
-    /// Finds what each attempt at a hop has to pass.
+    /// Finds the [`Route`] of a hop: the queues that each of its attempts passes.
     ///
     /// # Errors
-    /// The request costs more than a budget of its site ever has.
+    /// Returns [`ErrorKind::Weight`] if the request costs more than a budget of its site allows.
     pub(crate) fn route(
         &self,
         named: NamedHop,
@@ -70,7 +74,7 @@ impl AdmissionGate {
     ) -> Result<RoutedHop, ErrorKind> {
         let (host, role) = (&named.host, named.role);
         let site = self.site_lane(&named, hop, request);
-        // Every budget has space for a weight of one.
+        // Every budget allows a weight of one.
         if request.weight > 1 {
             let limits = site.costs.iter().map(|cost| cost.windows.largest_weight());
             if let Some(limit) = limits.min().filter(|limit| request.weight > *limit) {
@@ -94,6 +98,10 @@ impl AdmissionGate {
     }
 
     /// Takes the permits of an attempt: of the resolver, of local connectivity, of the site.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::BreakerOpen`] or [`ErrorKind::RateLimited`] for a refusal, and
+    /// [`ErrorKind::Store`] if a store fails.
     pub(crate) async fn enter(
         &self,
         target: &RoutedHop,
@@ -121,7 +129,8 @@ impl AdmissionGate {
         }
     }
 
-    /// Says how long an attempt may wait, and for what.
+    /// Returns the [`AdmissionTerms`] of an attempt: the longest waits for rate and breaker, and
+    /// the weight.
     fn terms(
         &self,
         target: &RoutedHop,
@@ -131,21 +140,21 @@ impl AdmissionGate {
     ) -> AdmissionTerms {
         let now = self.runtime.boot();
         let is_retry = attempt > 1;
-        // A request that bounds the wait for its own retry does not wait for a host that was paused
-        // meanwhile: it comes back.
+        // A request with a bounded wait for its retry does not wait for a host that was blocked
+        // meanwhile: its caller tries again later.
         let deadline = match request.retry_wait {
             Some(most) if is_retry => track.retry_deadline().min(now + most.max(RETRY_ENTRY)),
             _ => track.deadline,
         };
-        // What it waited for another request is no part of that: its own begins here.
+        // The wait for a shared flight does not count: the time of this request begins after it.
         let begun = track.started + track.journey.flight_wait;
         let deadline = match request.held_until(begun) {
             Some(until) => deadline.min(until),
             None => deadline,
         };
         let latest = match request.rate_wait {
-            // A request that was let through once is not turned away on its retry: only the
-            // deadline bounds that.
+            // A request that was admitted once is not refused on its retry: only the deadline
+            // bounds its wait.
             _ if is_retry => deadline,
             RateWait::Policy => now + target.route.site.rules.max_delay,
             RateWait::None => now,
@@ -170,7 +179,7 @@ impl AdmissionGate {
         }
     }
 
-    /// Turns a refusal, or the failure of a store, into the error of the request.
+    /// Converts an [`AttemptDenial`] into the error of the request, and reports a refusal.
     fn denied(
         &self,
         target: &RoutedHop,
@@ -210,7 +219,7 @@ impl AdmissionGate {
     }
 }
 
-/// Reports to the observers on which terms an attempt goes.
+/// Reports the admission of an attempt to the observers, with its waits.
 fn note_entry(
     target: &RoutedHop,
     permits: &Permits,

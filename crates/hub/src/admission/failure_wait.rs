@@ -1,4 +1,7 @@
-//! Requests that wait for answers to others while their host fails.
+//! The wait of requests behind other requests in flight, while their host fails.
+//!
+//! The failure throttle of `host_health` decides if a request waits. This module waits, and adds
+//! the time to the waits of the request.
 
 use std::pin::pin;
 
@@ -9,8 +12,10 @@ use crate::event::EventKind;
 use crate::journey::RequestTrack;
 
 impl AdmissionQueue {
-    /// Returns why a request has to wait for answers to others, where it has to. One that cannot
-    /// wait that long goes now: its time may be needed for the rate.
+    /// Returns the [`ThrottleHold`] of a request that has to wait for requests in flight.
+    ///
+    /// A request that cannot wait that long is sent now, so that its remaining time serves the rate
+    /// limit.
     fn held_by_failures(&self, terms: &AdmissionTerms) -> Option<ThrottleHold> {
         let breaker = &self.rules.policy.breaker;
         let site = &self.site;
@@ -20,12 +25,12 @@ impl AdmissionQueue {
         (can_wait && !breaker.shadow && !self.costs.is_empty()).then_some(held)
     }
 
-    /// Returns whether a request has to wait for answers to others.
+    /// Returns whether a request has to wait for requests in flight.
     pub(super) fn must_wait_for_failures(&self, terms: &AdmissionTerms) -> bool {
         self.held_by_failures(terms).is_some()
     }
 
-    /// Waits for answers to other requests after a failure, where the request may wait.
+    /// Waits for requests in flight after a failure of the host, if the terms allow the wait.
     pub(super) async fn wait_while_failing(
         &self,
         terms: &AdmissionTerms,

@@ -1,10 +1,10 @@
-//! The heartbeat of a site: one store operation every few seconds while a request of this process
-//! holds a lease or sleeps for long.
+//! The heartbeat of a site: one store operation every few seconds, while a request of this process
+//! has a lease or sleeps for long.
 //!
 //! Shared slots and the leases of probes expire by themselves, so that a killed process leaves
-//! nothing behind; the heartbeat renews all of them in one write. Its answer has the state of the
-//! breaker: what other processes and operators did to the site reaches the sleeping requests that
-//! way, without polling.
+//! nothing behind. The heartbeat renews all of them in one write. The store replies with the state
+//! of the breaker: so the sleeping requests learn of changes by other processes and by operators,
+//! without polling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,11 @@ use parking_lot::Mutex;
 use super::SiteAdmission;
 use crate::clock::BootInstant;
 
-/// The interval of the heartbeat: what an operator does takes effect within five seconds.
+/// The interval of the heartbeat. An operator's change takes effect within five seconds.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(4);
 
-/// What keeps the heartbeat going. A word for the very many sites that never have one.
+/// The state of a running heartbeat. Takes one pointer for the many sites that never have a
+/// heartbeat.
 #[derive(Default)]
 pub(super) struct Heartbeat {
     state: Mutex<Option<Box<BeatingSite>>>,
@@ -32,15 +33,15 @@ impl Heartbeat {
 
 #[derive(Default)]
 struct BeatingSite {
-    /// The permits that hold a lease.
+    /// The ids of permits with a lease.
     leased: Vec<u64>,
-    /// How many requests and watchers sleep for long.
+    /// The number of requests and watchers that sleep for long.
     listeners: usize,
     running: bool,
     last: Option<BreakerCondition>,
 }
 
-/// Keeps the heartbeat going while it lives.
+/// Keeps the heartbeat running until it is dropped.
 pub(crate) struct HeartbeatGuard(Arc<SiteAdmission>);
 
 impl Drop for HeartbeatGuard {
@@ -56,14 +57,14 @@ impl SiteAdmission {
         self.beat();
     }
 
-    /// The permit has ended, and its leases with it.
+    /// Stops the renewal of a permit whose leases have ended.
     pub(super) fn end_lease(&self, id: u64) {
         self.heartbeat
             .with(|state| state.leased.retain(|leased| *leased != id));
     }
 
-    /// Listens for changes of the site by other processes while a request sleeps until `until`, if
-    /// that is long.
+    /// Watches for changes of the site by other processes while a request sleeps until `until`.
+    /// Returns `None` if the sleep is shorter than a [`HEARTBEAT_INTERVAL`].
     pub(super) fn listen(self: &Arc<Self>, until: BootInstant) -> Option<HeartbeatGuard> {
         if !self.shared || until <= self.runtime.boot() + HEARTBEAT_INTERVAL {
             return None;
@@ -71,17 +72,17 @@ impl SiteAdmission {
         Some(self.watch())
     }
 
-    /// Listens for changes of the site by other processes.
+    /// Watches for changes of the site by other processes, until the [`HeartbeatGuard`] is dropped.
     pub(crate) fn watch(self: &Arc<Self>) -> HeartbeatGuard {
         self.heartbeat.with(|state| state.listeners += 1);
-        // Where no other process shares the state, this process knows every change without asking.
+        // Without other processes, this process itself makes every change and needs no heartbeat.
         if self.shared {
             self.beat();
         }
         HeartbeatGuard(Arc::clone(self))
     }
 
-    /// Starts the heartbeat, unless it is running.
+    /// Starts the heartbeat, unless it is already running.
     fn beat(self: &Arc<Self>) {
         let running = self.heartbeat.with(|state| {
             state.last = state.last.take().filter(|_| state.running);
@@ -102,7 +103,7 @@ impl SiteAdmission {
                     state.running.then(|| state.leased.clone())
                 });
                 let Some(leased) = leased else { return };
-                // A store that is unavailable now is asked again soon; a lease outlasts several
+                // An unavailable store is tried again at the next beat. A lease outlasts several
                 // heartbeats.
                 if let Ok(condition) = site.handle.renew(&leased, LanePolicy::LEASE).await {
                     site.apply_condition(&condition);
@@ -111,7 +112,8 @@ impl SiteAdmission {
         }));
     }
 
-    /// Takes in how the breaker stands, and wakes the sleeping requests if that has changed.
+    /// Applies the [`BreakerCondition`] of a heartbeat, and wakes the sleeping requests if it has
+    /// changed.
     fn apply_condition(&self, condition: &BreakerCondition) {
         let last = self
             .heartbeat

@@ -1,5 +1,7 @@
-//! What this process has seen of the origin behind a site, beside the breaker that all processes
-//! share: whether it serves, refuses or fails, and what follows for the next requests.
+//! The health of the origin behind a site, as this process has seen it.
+//!
+//! All processes share the breaker of the site. Each process also records if the origin serves,
+//! refuses or fails, and delays the next requests accordingly.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,35 +27,37 @@ use crate::clock::BootInstant;
 #[derive(Default)]
 pub(crate) struct HostHealth {
     breaker: LastBreakerState,
-    /// Holds requests back while the host fails.
+    /// Limits requests in flight while the host fails.
     pub(super) failure_throttle: FailureThrottle,
-    /// Holds the requests back that waited for the end of an outage.
+    /// Spreads the requests that waited for the end of an outage.
     slow_start: SlowStart,
-    /// What a 503 of the origin means.
+    /// Distinguishes an origin that is down from one that throttles by 503.
     unavailable: UnavailableLog,
-    /// When this process last read an answer that blocks the site, in microseconds: permits from
-    /// before that are not used, though the store learns of it shortly after.
+    /// The time at which this process last read a response that blocks the site, in microseconds.
+    /// Earlier permits are not used, although the store learns of the block a little later.
     blocked_at: AtomicU64,
-    /// When the last request was sent that the origin served, in microseconds; 0 before the first.
+    /// The send time of the last request that the origin served, in microseconds; 0 before the
+    /// first.
     served_at: AtomicU64,
-    /// When the first request was sent that failed since the origin last served one, in
-    /// microseconds; 0 before the first.
+    /// The send time of the first request that failed since the origin last served one, in
+    /// microseconds; 0 before the first failure.
     failed_at: AtomicU64,
 }
 
-/// The headers of an answer, as far as they say how its origin is.
+/// The facts from the headers of a response that show the health of its origin.
 pub(crate) struct HealthSign {
-    /// What the status means by itself.
+    /// The [`AttemptMeaning`] of the status, regardless of earlier responses.
     pub(crate) outcome: AttemptMeaning,
-    /// A 503 of a host whose limits are learned, and the distance at which requests go to it.
+    /// The distance between requests, for a 503 of a host whose limits are learned; otherwise
+    /// `None`.
     pub(crate) unavailable: Option<Duration>,
     pub(crate) sent: BootInstant,
     pub(crate) answered: BootInstant,
 }
 
 impl HostHealth {
-    /// Takes in the headers of an answer, and returns what they mean: some servers refuse with 503
-    /// what is too fast.
+    /// Records the headers of a response and returns their meaning. A 503 means
+    /// [`AttemptMeaning::Throttled`] if the origin is known to throttle in that way.
     pub(crate) fn judge(&self, sign: &HealthSign) -> AttemptMeaning {
         let HealthSign { sent, answered, .. } = *sign;
         if matches!(
@@ -79,13 +83,13 @@ impl HostHealth {
         }
     }
 
-    /// Returns when the last request of this process was sent that gave a sign of life.
+    /// Returns the send time of the last request of this process that the origin served.
     pub(crate) fn last_served(&self) -> Option<BootInstant> {
         let served = self.served_at.load(Ordering::Acquire);
         (served > 0).then(|| BootInstant::from_micros(served))
     }
 
-    /// Takes note of a request that failed or was refused.
+    /// Records a request that failed or was refused.
     pub(super) fn note_failure(&self, sent: BootInstant) {
         let served = self.served_at.load(Ordering::Acquire);
         let first_of_row = |earlier: u64| (earlier <= served).then_some(sent.as_micros());
@@ -94,33 +98,32 @@ impl HostHealth {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, first_of_row);
     }
 
-    /// Returns when the first request of this process was sent that failed since the origin last
-    /// served one; `None` while it serves.
+    /// Returns the send time of the first request that failed since the origin last served one, or
+    /// `None` while the origin serves.
     pub(crate) fn silent_since(&self) -> Option<BootInstant> {
         let failed = self.failed_at.load(Ordering::Acquire);
         let served = self.served_at.load(Ordering::Acquire);
         (failed > served).then(|| BootInstant::from_micros(failed))
     }
 
-    /// Takes note of an answer that asks for no requests: those that were permitted before it are
-    /// not sent after it.
+    /// Records a response that blocks the site: requests that were permitted earlier are not sent.
     pub(super) fn note_block(&self, now: BootInstant) {
         self.blocked_at.store(now.as_micros(), Ordering::Release);
     }
 
-    /// Returns whether a block began after a permit was given.
+    /// Returns whether a block began after the [`Permit`] was given.
     pub(super) fn was_blocked_since(&self, permit: &Permit) -> bool {
         self.blocked_at.load(Ordering::Acquire) > permit.at.as_micros()
     }
 
-    /// Takes note of a transition of the breaker that this process brought about.
+    /// Records a [`Transition`] of the breaker that this process caused.
     pub(super) fn note_transition(&self, transition: &Transition, now: BootInstant) {
         self.breaker.note(transition, now);
         self.slow_start.note(transition, now);
         self.failure_throttle.end();
     }
 
-    /// Returns the transition that an answer of the store shows to have happened elsewhere.
+    /// Returns the [`Transition`] that another process made, if a decision of the store shows one.
     pub(super) fn seen_by_answer(
         &self,
         entry: &AdmissionDecision,
@@ -131,7 +134,7 @@ impl HostHealth {
         Some(transition)
     }
 
-    /// Returns the transition that a heartbeat shows to have happened elsewhere.
+    /// Returns the [`Transition`] that another process made, if a heartbeat shows one.
     pub(super) fn seen_by_heartbeat(
         &self,
         condition: &BreakerCondition,
@@ -142,17 +145,18 @@ impl HostHealth {
         Some(transition)
     }
 
-    /// Returns until when the breaker is open, as this process last saw it.
+    /// Returns the instant until which the breaker is open, as this process last saw it.
     pub(super) fn open_until(&self, now: BootInstant) -> Option<BootInstant> {
         self.breaker.open_until(now)
     }
 
-    /// Tells whether the breaker was closed all the time since an instant, as far as is known.
+    /// Returns whether the breaker has been closed since an instant, as far as this process knows.
     pub(crate) fn is_closed_since(&self, instant: BootInstant) -> bool {
         self.breaker.is_closed_since(instant)
     }
 
-    /// Returns when the next request goes after an outage, if that is later than now.
+    /// Returns the instant for the next request after an outage if it is later than now, and counts
+    /// the request.
     pub(super) fn slow_start_turn(&self, now: BootInstant) -> Option<BootInstant> {
         self.slow_start.turn(now)
     }

@@ -1,5 +1,7 @@
-//! What an admitted attempt holds of one site: its permit, its slots, and the duty to report how it
-//! ended.
+//! The permit of an admitted attempt at one site, its slots, and the duty to report its outcome.
+//!
+//! A [`HeldPermit`] is settled once. A connection that is still being dialled may outlive the
+//! attempt and shares only the [`PermitState`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,53 +21,53 @@ use crate::clock::BootInstant;
 use crate::event::EventKind;
 use crate::journey::RequestTrack;
 
-/// A permit of one site. Settled once; dropped unsettled it says nothing about the origin.
+/// A permit of one site. Settled once; if dropped unsettled, it reports nothing about the origin.
 pub(crate) struct HeldPermit(Arc<PermitState>);
 
-/// The part of a held permit that a connection being dialled may outlive.
+/// The part of a [`HeldPermit`] that a connection being dialled may outlive.
 pub(crate) struct PermitState {
     lane: AdmissionQueue,
-    /// The question that was permitted: the attempt gives back what it took, whatever the host has
-    /// stated since.
+    /// The [`AdmissionRequest`] behind the permit. The attempt gives back exactly its costs, even
+    /// if the host has declared other limits since.
     ask: AdmissionRequest,
     pub(crate) permit: Permit,
     slots: Mutex<Option<Slots>>,
     settled: AtomicBool,
-    /// The headers of the answer have come, or there will be none.
+    /// `true` if the headers of the response have arrived or will never arrive.
     answered: AtomicBool,
     leased: bool,
 }
 
 impl PermitState {
-    /// The connection has to be made first: the permit counts as used now, for as long as that
-    /// takes.
+    /// Counts the permit as used from now on, for at most `longest`, while the connection is made.
     pub(crate) fn hold(&self, longest: Duration) {
         let _ = self.lane.site.handle.hold(&self.ask, &self.permit, longest);
     }
 
-    /// The connection has to be made for a permit that counts as used now already: it does so for
-    /// as long as that takes.
+    /// Extends a permit that counts as used already: the connection takes up to `longest` more.
     pub(crate) fn hold_longer(&self, longest: Duration) {
         let _ = self.lane.site.handle.sent(&self.ask, &self.permit, longest);
     }
 
-    /// The connection is up and the request leaves, unless the site was blocked meanwhile.
+    /// Reports that the connection is up and the request leaves. Returns whether the permit still
+    /// applies: the site may have been blocked meanwhile.
     ///
-    /// A store that does not answer keeps no request from being sent: it was permitted before the
-    /// store became unavailable.
+    /// If the store does not reply, the request is sent: it was permitted before the store became
+    /// unavailable.
     pub(crate) async fn sent(&self, longest: Duration) -> PermitStanding {
         (self.lane.site.handle.sent(&self.ask, &self.permit, longest))
             .await
             .unwrap_or(PermitStanding::Good)
     }
 
-    /// The answer asks for no requests: those that were permitted before it are not sent after it.
+    /// Records that the response blocks the site: requests that were permitted earlier are not
+    /// sent.
     pub(crate) fn note_block(&self) {
         let site = &self.lane.site;
         site.health.note_block(site.runtime.boot());
     }
 
-    /// Returns whether an answer has asked for no requests since this one was permitted.
+    /// Returns whether a response has blocked the site since this permit was given.
     pub(crate) fn was_blocked_since(&self) -> bool {
         self.lane.site.health.was_blocked_since(&self.permit)
     }
@@ -75,13 +77,13 @@ impl PermitState {
         self.lane.closes.load(Ordering::Relaxed)
     }
 
-    /// The answer begins, or will never: what is still held is used by now.
+    /// Marks the permit as used: the response begins or will never begin.
     pub(crate) fn stamp(&self) {
         let _ = self.lane.site.handle.stamp(&self.ask, &self.permit);
     }
 
-    /// Takes note of the headers of the answer, or that there will be none; with what they mean,
-    /// where that is known.
+    /// Records that the headers of the response have arrived or will never arrive. `outcome` is
+    /// their meaning, if known.
     pub(crate) fn note_answer(&self, outcome: Option<AttemptMeaning>) {
         if !self.answered.swap(true, Ordering::AcqRel) {
             let site = &self.lane.site;
@@ -91,15 +93,15 @@ impl PermitState {
             ) {
                 site.health.note_failure(self.permit.at);
             }
-            // A role that counts for itself has a breaker of its own.
+            // An isolated role has its own breaker, and does not affect the throttle of the others.
             let outcome = outcome.filter(|_| !self.lane.rules.policy.isolated);
             let throttle = &site.health.failure_throttle;
             throttle.note_answer(outcome, || site.runtime.boot());
         }
     }
 
-    /// Claims the settlement of the attempt, and returns whether no caller has claimed it before:
-    /// only the first reports to the store.
+    /// Claims the settlement of the attempt. Returns `true` for the first caller, which alone
+    /// reports to the store.
     fn claim_settlement(&self, outcome: Option<AttemptMeaning>) -> bool {
         let first = !self.settled.swap(true, Ordering::AcqRel);
         if first {
@@ -111,12 +113,12 @@ impl PermitState {
         first
     }
 
-    /// Returns the role of the request.
+    /// Returns the [`Role`] of the request.
     pub(super) fn role(&self) -> Role {
         self.lane.key.role
     }
 
-    /// Returns whether the site waits for the answer to learn from it.
+    /// Returns whether the site waits for the response to learn a limit from it.
     fn teaches(&self) -> bool {
         self.lane.rules.policy.learn.is_some() && !self.permit.clean
     }
@@ -139,21 +141,21 @@ impl PermitState {
     }
 }
 
-/// How long the body of an answer may take.
+/// The expected duration of the body of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyAhead {
-    /// A moment.
+    /// A short body: the attempt ends soon.
     Short,
-    /// As long as it likes.
+    /// A body without a bound on its duration.
     Long,
 }
 
-/// What the end of an attempt means for the next one.
+/// The effect of an ended attempt on the next one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Consequence {
-    /// The end of the block in force.
+    /// The end of the current block, if the site is blocked.
     pub(crate) open_until: Option<BootInstant>,
-    /// The site's budget for retries is used up.
+    /// `true` if the retry budget of the site is used up.
     pub(crate) retry_refused: bool,
 }
 
@@ -185,13 +187,13 @@ impl HeldPermit {
         &self.0
     }
 
-    /// Returns whether it is a probe of a half-open breaker.
+    /// Returns whether the request is a probe of a half-open breaker.
     pub(super) fn is_probe(&self) -> bool {
         self.0.permit.probe
     }
 
-    /// Gives the permit back unused: another breaker refused the request, or a block came in
-    /// between.
+    /// Gives the permit back unused: another breaker refused the request, or the site was blocked
+    /// meanwhile.
     pub(super) fn give_back(self) {
         if self.0.claim_settlement(None) {
             *self.0.slots.lock() = None;
@@ -200,8 +202,8 @@ impl HeldPermit {
         }
     }
 
-    /// The headers are there: the result of a probe. Of a body that may take long, what is learned
-    /// is learned now.
+    /// Reports the headers of the response, which decide a probe. If the body may take long, the
+    /// site also learns from them now.
     pub(crate) async fn settle_headers(
         &self,
         outcome: AttemptMeaning,
@@ -216,8 +218,8 @@ impl HeldPermit {
         }
     }
 
-    /// The headers state quotas: all requests of the lane obey them from now on. Returns whether
-    /// they hold the next one back.
+    /// Reports the quotas that the headers declare, which apply to all later requests of the queue.
+    /// Returns whether they delay the next request.
     pub(crate) async fn state_quotas(
         &self,
         statement: QuotaStatement,
@@ -228,7 +230,7 @@ impl HeldPermit {
         let statement = Arc::new(statement);
         let handle = &site.handle;
         let stated = handle.state_quotas(&state.ask, &state.permit, &statement);
-        // Without the store nothing is known of quotas; the limits of this process still hold.
+        // Without the store, quotas are unknown; the limits of this process still apply.
         let heard = stated.await.unwrap_or_default();
         state.lane.take_limits(&statement.reading, track.now());
         if heard.calls_next {
@@ -237,7 +239,7 @@ impl HeldPermit {
         heard.holds
     }
 
-    /// The attempt has ended: reports it to the breaker and frees the slots.
+    /// Reports the [`AttemptResult`] to the breaker and frees the slots.
     pub(crate) async fn settle(&self, report: &AttemptResult, track: &RequestTrack) -> Consequence {
         let state = &self.0;
         if !state.claim_settlement(Some(report.outcome)) {
@@ -261,8 +263,8 @@ impl Drop for HeldPermit {
         let state = &self.0;
         if state.claim_settlement(None) {
             *state.slots.lock() = None;
-            // Sent or not, the tokens stay spent; only the lease of a probe and shared slots must
-            // not be lost.
+            // Sent or not, the permits stay used. Only the lease of a probe and shared slots must
+            // be released.
             state.stamp();
             if state.leased || state.teaches() {
                 let site = &state.lane.site;

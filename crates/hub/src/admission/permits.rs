@@ -1,8 +1,7 @@
 //! All permits of one attempt: taken in order, settled together.
 //!
-//! An attempt passes the breaker of its resolver, that of this process's local connectivity, and
-//! the site that it goes to. What is reported to each of them when the attempt ends is decided
-//! here.
+//! An attempt passes three breakers: of its resolver, of this process's local connectivity, and of
+//! the site. This module also decides which of them learns of the end of the attempt.
 
 use docstokg_policy::breaker::BreakerState;
 use docstokg_policy::classify::AttemptMeaning;
@@ -20,12 +19,12 @@ use crate::journey::RequestTrack;
 
 use std::sync::Arc;
 
-/// Why an attempt may not go.
+/// The reason why an attempt is not sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptDenial {
-    /// The breaker or the limiter says so.
+    /// The breaker or the limiter refuses the attempt.
     Refused(Refusal),
-    /// The store that knows does not answer.
+    /// The store of limits and breakers fails.
     Store(StoreError),
 }
 
@@ -41,38 +40,42 @@ impl From<StoreError> for AttemptDenial {
     }
 }
 
-/// What an attempt has to pass, in this order.
+/// The admission queues that an attempt passes, in this order.
 #[derive(Clone)]
 pub(crate) struct Route {
-    /// The breaker of the resolver on whose behalf it is.
+    /// The breaker of the resolver that the request belongs to, if any.
     pub(crate) resolver: Option<(Arc<str>, AdmissionQueue)>,
-    /// The breaker of this process's local connectivity, where the store is shared.
+    /// The breaker of this process's local connectivity, if the store is shared.
     pub(crate) network: Option<AdmissionQueue>,
-    /// The site itself.
+    /// The queue of the site that the request goes to.
     pub(crate) site: AdmissionQueue,
 }
 
-/// What an attempt was permitted. Dropped unsettled it reports nothing about the origin.
+/// The permits of an attempt. If dropped unsettled, they report nothing about the origin.
 pub(crate) struct Permits {
     resolver: Option<HeldPermit>,
     network: Option<HeldPermit>,
     site: HeldPermit,
 }
 
-/// How an attempt ended, and to which breakers that is reported.
+/// The end of an attempt, and the breakers that it concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptReport {
-    /// The origin answered or failed.
+    /// The origin responded or failed.
     Origin(AttemptResult),
-    /// The request did not leave this machine: other processes may reach the origin.
+    /// The request did not leave this machine: other processes may still reach the origin.
     Local(AttemptResult),
-    /// Neither: the connection ended before an answer, or https was only tried.
+    /// The state of the origin is unknown: the connection ended before a response, or https was
+    /// only tried.
     Unknown,
 }
 
 impl Route {
-    /// Takes all permits in order, waiting as long as the terms allow. A refusal gives back what
-    /// was taken before it, and says whose it is.
+    /// Takes all permits in order, and waits as long as the terms allow.
+    ///
+    /// # Errors
+    /// Returns the refusing party and its [`AttemptDenial`]. The permits taken before the refusal
+    /// are given back.
     pub(crate) async fn enter(
         &self,
         terms: AdmissionTerms,
@@ -111,8 +114,8 @@ impl Route {
     }
 }
 
-/// Gives back what was permitted before a refusal: the lease of a resolver's probe must not be lost
-/// to a refusal by the host.
+/// Gives back the permits that were taken before a refusal, so that a refusal by the host does not
+/// lose the lease of a resolver's probe.
 fn give_back<const N: usize>(permits: [Option<HeldPermit>; N]) {
     for permit in permits.into_iter().flatten() {
         permit.give_back();
@@ -120,17 +123,17 @@ fn give_back<const N: usize>(permits: [Option<HeldPermit>; N]) {
 }
 
 impl Permits {
-    /// Returns the permit of the site.
+    /// Returns the [`HeldPermit`] of the site.
     pub(crate) fn site(&self) -> &HeldPermit {
         &self.site
     }
 
-    /// Returns the state of the site's permit.
+    /// Returns the [`PermitState`] of the site's permit.
     pub(crate) fn site_state(&self) -> &Arc<PermitState> {
         self.site.state()
     }
 
-    /// Returns how the breaker of the resolver stands, where there is one.
+    /// Returns the [`BreakerState`] of the resolver, if the request belongs to one.
     pub(crate) fn resolver_state(&self) -> Option<BreakerState> {
         self.resolver.as_ref().map(|permit| {
             if permit.is_probe() {
@@ -141,16 +144,16 @@ impl Permits {
         })
     }
 
-    /// Gives everything back unused: nothing was sent.
+    /// Gives all permits back unused: nothing was sent.
     pub(crate) fn give_back(self) {
         self.site.give_back();
         give_back([self.resolver, self.network]);
     }
 
-    /// Reports the end of the attempt.
+    /// Reports the end of the attempt to the breakers that the [`AttemptReport`] concerns.
     pub(crate) async fn settle(self, ending: AttemptReport, track: &RequestTrack) -> Consequence {
         let report = match ending {
-            // Only an answer, or the next attempt, shows the state of the origin.
+            // Only a response, or the next attempt, shows the state of the origin.
             AttemptReport::Unknown => return Consequence::default(),
             AttemptReport::Local(report) => {
                 if let Some(network) = &self.network {
@@ -168,7 +171,7 @@ impl Permits {
         let consequence = self.site.settle(&report, track).await;
         if let Some(resolver) = &self.resolver {
             let outcome = match report.outcome {
-                // A host that throttles its files says that the link was good.
+                // A host that throttles its files shows that the resolver's link was correct.
                 AttemptMeaning::Throttled if resolver.state().role() == Role::Artifact => {
                     AttemptMeaning::Neutral
                 }
@@ -186,8 +189,8 @@ impl Permits {
         consequence
     }
 
-    /// The headers of a streamed answer are there: the origin was reached, and the rest is settled
-    /// at the end of the body. Returns what the body holds until then.
+    /// Reports that the headers of a streamed response have arrived, so that the origin is
+    /// reachable. Returns the permits that the body settles at its end.
     pub(crate) async fn stream(self, sent: BootInstant, track: &RequestTrack) -> Vec<HeldPermit> {
         if let Some(network) = &self.network {
             network.settle(&reached(sent), track).await;
@@ -196,7 +199,8 @@ impl Permits {
     }
 }
 
-/// Reports to the breaker of local connectivity that the origin was reached.
+/// Returns the [`AttemptResult`] of an origin that was reached, for the breaker of local
+/// connectivity.
 const fn reached(sent: BootInstant) -> AttemptResult {
     AttemptResult {
         outcome: AttemptMeaning::Success,

@@ -1,7 +1,7 @@
-//! The queue of requests that wait for one lane, in this process: first come, first served.
+//! The waiting requests of one admission queue in this process, in order of arrival.
 //!
-//! Only the head has a reservation in the store; waiters behind it hold nothing at all, so leaving
-//! the queue costs nothing and a killed process leaves one reservation behind and not a backlog.
+//! Only the head has a reservation in the store. The waiters behind it have none, so that leaving
+//! the queue is free, and a killed process leaves one reservation behind instead of a backlog.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,50 +10,54 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// How many requests may ask a remote store at once while the head's answer is on its way: one per
-/// round trip would cap the queue at that rate.
+/// Maximum number of admission requests to a remote store at once, while the head waits for its
+/// reply. One per round trip would cap the rate of the queue.
 const MAX_OVERLAPPING: u32 = 32;
 
 /// A queue of waiters.
 ///
-/// While the head asks a remote store, a few waiters behind it ask as well: that is a round. In the
-/// next round as many ask as were let through in this one and one more, or twice as many where all
-/// were: so a queue keeps its rate however distant the store is.
+/// While the head waits for the reply of a remote store, a few waiters behind it send their
+/// admission requests as well: this is a round. The next round has one waiter more than this round
+/// admitted, or twice as many if this round admitted all. So a queue keeps its rate at any distance
+/// from the store.
 #[derive(Default)]
 pub(super) struct WaitQueue {
     waiters: Mutex<VecDeque<Arc<Waiter>>>,
     weight: AtomicU32,
     overlapping: AtomicU32,
     round: AtomicU32,
-    /// How many were called in the last round, how many asked, and how many were let through.
+    /// The number of waiters that the last round called. `asked` counts the waiters that sent an
+    /// admission request, and `went` the admitted ones.
     called: AtomicU32,
     asked: AtomicU32,
     went: AtomicU32,
 }
 
-/// A request in the queue.
+/// A request that waits in a [`WaitQueue`].
 pub(super) struct Waiter {
     weight: u32,
-    /// The store counts it already: waiters behind it need not count it again.
+    /// `true` if the store counts this waiter already, so that waiters behind it do not count it.
     pub(super) holds_reservation: AtomicBool,
-    /// The last round in which it asked beside the head.
+    /// The last round in which this waiter sent an admission request beside the head.
     overlapped_in: AtomicU32,
-    /// It is the head, and its question is on its way.
+    /// `true` for a head whose admission request is on its way to the store.
     asking: AtomicBool,
-    /// It knows what it waits for. A head that does not has only just asked, and may leave soon.
+    /// `true` if this waiter knows the cause of its wait. A head without a first reply may still
+    /// leave soon.
     pub(super) settled_in: AtomicBool,
-    /// It waits for the breaker, and knows that.
+    /// `true` if this waiter knows that it waits for the breaker.
     pub(super) awaits_breaker: AtomicBool,
     pub(super) called: Notify,
 }
 
 impl WaitQueue {
-    /// Returns the weight of all waiters. Zero holds only for the request that asks next.
+    /// Returns the weight of all waiters. With zero, the next admission request has no waiters
+    /// before it.
     pub(super) fn weight(&self) -> u32 {
         self.weight.load(Ordering::Acquire)
     }
 
-    /// Joins the queue at its end.
+    /// Adds a [`Waiter`] at the end of the queue.
     pub(super) fn join(&self, weight: u32) -> Arc<Waiter> {
         let waiter = Arc::new(Waiter {
             weight: weight.max(1),
@@ -70,8 +74,8 @@ impl WaitQueue {
         waiter
     }
 
-    /// Returns the weight of the waiters before this one that have no reservation; `None` for the
-    /// head.
+    /// Returns the weight of the waiters before this one that have no reservation, or `None` for
+    /// the head.
     pub(super) fn ahead_of(&self, waiter: &Arc<Waiter>) -> Option<u32> {
         let waiters = self.waiters.lock();
         if waiters.front().is_none_or(|head| Arc::ptr_eq(head, waiter)) {
@@ -88,7 +92,7 @@ impl WaitQueue {
         )
     }
 
-    /// Returns whether a waiter is behind a head that has only just asked, or asks again.
+    /// Returns whether a [`Waiter`] is behind a head that still waits for a reply of the store.
     pub(super) fn is_behind_an_asker(&self, waiter: &Arc<Waiter>) -> bool {
         let is_asking = |head: &Arc<Waiter>| {
             !head.settled_in.load(Ordering::Acquire) || head.asking.load(Ordering::Acquire)
@@ -99,7 +103,8 @@ impl WaitQueue {
             .is_some_and(|head| !Arc::ptr_eq(head, waiter) && is_asking(head))
     }
 
-    /// Lets a waiter ask a remote store beside the head, once in a round, if few do so already.
+    /// Lets a waiter send its admission request beside the head. Returns `None` if the waiter did
+    /// so in this round already, or if [`MAX_OVERLAPPING`] waiters do so now.
     pub(super) fn overlap(&self, waiter: &Arc<Waiter>) -> Option<OverlapPermit<'_>> {
         let round = self.round.load(Ordering::Acquire);
         if waiter.overlapped_in.load(Ordering::Acquire) == round {
@@ -118,8 +123,8 @@ impl WaitQueue {
         })
     }
 
-    /// Begins a round: the head asks, and wakes the waiters that may ask beside it. The round ends
-    /// when the answer is there.
+    /// Begins a round: marks the head as waiting for the store, and wakes the waiters that may send
+    /// their requests beside it. The round ends when the [`HeadQuestion`] is dropped.
     pub(super) fn begin_round(&self, head: &Arc<Waiter>) -> HeadQuestion {
         let (asked, went) = (
             self.asked.swap(0, Ordering::AcqRel),
@@ -141,7 +146,7 @@ impl WaitQueue {
         HeadQuestion(Arc::clone(head))
     }
 
-    /// Removes a waiter, and wakes the new head if it was the head that left.
+    /// Removes a [`Waiter`], and wakes the new head if the removed waiter was the head.
     pub(super) fn leave(&self, waiter: &Arc<Waiter>) {
         let mut waiters = self.waiters.lock();
         let Some(position) = waiters.iter().position(|other| Arc::ptr_eq(other, waiter)) else {
@@ -163,7 +168,7 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes all waiters but one.
+    /// Wakes all waiters except `waiter`.
     pub(super) fn wake_others(&self, waiter: &Arc<Waiter>) {
         for other in self
             .waiters
@@ -195,7 +200,7 @@ impl WaitQueue {
     }
 }
 
-/// A head whose question is on its way, until this is dropped.
+/// Marks a head as waiting for a reply of the store, until dropped.
 pub(super) struct HeadQuestion(Arc<Waiter>);
 
 impl Drop for HeadQuestion {
@@ -204,11 +209,12 @@ impl Drop for HeadQuestion {
     }
 }
 
-/// Leave to ask beside the head, given up when dropped.
+/// The permission to send an admission request beside the head, until dropped.
 pub(super) struct OverlapPermit<'a> {
     queue: &'a WaitQueue,
     round: u32,
-    /// It was let through, or it never asked: the next waiter that has not asked is woken.
+    /// `true` if the waiter was admitted or sent no request: then the next waiter of the round is
+    /// woken.
     pub(super) calls_next: bool,
 }
 
@@ -236,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// Waiters that wait for the breaker already must not wake each other for ever.
+    /// Waiters that know that they wait for the breaker must not wake each other endlessly.
     #[test]
     fn only_waiters_that_do_not_know_of_the_breaker_are_woken() {
         let queue = WaitQueue::default();

@@ -1,4 +1,6 @@
-//! A request that waits: its entry in the queue of its lane, and its reservation in the store.
+//! A waiting request: its entry in the admission queue, and its reservation in the store.
+//!
+//! Dropping a [`QueuedRequest`] gives up both, so that a cancelled request leaves nothing behind.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,14 +17,15 @@ use super::{AdmissionContext, AdmissionQueue, AdmissionTerms, AttemptDenial};
 use crate::clock::before;
 use crate::journey::RequestTrack;
 
-/// From when on a store that does not answer is to blame, and not a deadline that was close.
+/// Minimum wait for a reply after which the store counts as unavailable. A shorter wait was cut by
+/// the deadline of the request.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A waiting request: leaves the queue, and gives up its reservation, whenever it is dropped.
+/// A waiting request. Dropping it leaves the queue and gives up its reservation.
 pub(super) struct QueuedRequest<'a> {
     pub(super) lane: &'a AdmissionQueue,
     terms: &'a AdmissionTerms,
-    /// Its question, as it was last asked.
+    /// The [`AdmissionRequest`], as it was last sent to the store.
     pub(super) ask: AdmissionRequest,
     pub(super) waiter: Arc<Waiter>,
     pub(super) reservation: Option<u64>,
@@ -36,7 +39,7 @@ impl Drop for QueuedRequest<'_> {
 }
 
 impl<'a> QueuedRequest<'a> {
-    /// Joins the queue of a lane.
+    /// Joins the [`AdmissionQueue`] at its end.
     pub(super) fn join(lane: &'a AdmissionQueue, terms: &'a AdmissionTerms) -> Self {
         Self {
             lane,
@@ -47,8 +50,8 @@ impl<'a> QueuedRequest<'a> {
         }
     }
 
-    /// Takes note of the reservation it holds, or holds no more; waiters behind it in the queue
-    /// judge by that.
+    /// Records the reservation of this request, or its end, and returns the previous one. Waiters
+    /// behind it in the queue read this.
     pub(super) fn hold(&mut self, reservation: Option<u64>) -> Option<u64> {
         self.waiter
             .holds_reservation
@@ -56,8 +59,8 @@ impl<'a> QueuedRequest<'a> {
         std::mem::replace(&mut self.reservation, reservation)
     }
 
-    /// Takes note that it has had an answer. Waiters behind a head that has its first one may judge
-    /// for themselves now.
+    /// Records the first reply of the store. If this is the head, the waiters behind it are woken
+    /// to send their own admission requests.
     pub(super) fn settle_in(&self, queue_position: QueuePosition) {
         if !self.waiter.settled_in.swap(true, Ordering::AcqRel)
             && queue_position == QueuePosition::Head
@@ -66,8 +69,8 @@ impl<'a> QueuedRequest<'a> {
         }
     }
 
-    /// Gives up the reservation: other queues of the site may go earlier than their reservations
-    /// say.
+    /// Gives up the reservation. Other queues of the site may then be admitted earlier than their
+    /// reservations say.
     pub(super) fn give_up_reservation(&mut self) {
         if let Some(id) = self.hold(None) {
             let site = &self.lane.site;
@@ -78,8 +81,11 @@ impl<'a> QueuedRequest<'a> {
 }
 
 impl QueuedRequest<'_> {
-    /// Waits for an answer of the store, up to the deadline: a store that hangs is no reason to
-    /// hang with it.
+    /// Waits for a reply of the store until the deadline of the request.
+    ///
+    /// # Errors
+    /// Returns a store error if the wait exceeds [`STORE_TIMEOUT`], and a refusal if the deadline
+    /// was nearer.
     pub(super) async fn wait_for_answer(
         &mut self,
         answer: impl Future<Output = Result<AdmissionResult, StoreError>>,

@@ -1,5 +1,7 @@
-//! The sites of a hub, made when a request first asks for one. A site that no request uses holds
-//! nothing that the store does not: it may be dropped.
+//! The sites of a hub, created when a request first needs one.
+//!
+//! A site without requests has no state beyond that of the store, so that it may be dropped. Most
+//! sites have one host. The configuration can join several hosts to one site.
 
 mod build;
 
@@ -25,19 +27,19 @@ use super::{
 use crate::clock::Runtime;
 use crate::config::{Config, SiteConfig, network_key, resolver_key};
 
-/// How many sites there must be before the first look for unused ones.
+/// Minimum number of sites before the first search for unused ones.
 const FIRST_SWEEP: usize = 1_024;
 
-/// Finds the lane of a request.
+/// Finds or creates the [`AdmissionQueue`] of a request.
 pub(crate) struct AdmissionRegistry {
     config: Arc<Config>,
     pub(crate) store: Arc<dyn StateStore>,
     runtime: Arc<dyn Runtime>,
     pub(crate) news: Arc<SiteNews>,
-    /// The breakers of this process's local connectivity, where the store is shared: its failures
-    /// do not concern other processes.
+    /// The breakers of this process's local connectivity, if the store is shared. Their failures do
+    /// not concern other processes.
     network: Option<MemoryStore>,
-    /// The hosts that the configuration joins to sites.
+    /// The hosts that the configuration joins to sites, as [`SiteConfig`] lists them.
     joined: HashMap<Host, (SiteKey, Arc<SiteConfig>)>,
     sites: RwLock<SiteTable>,
     rules: Mutex<RulesCache>,
@@ -50,7 +52,7 @@ struct SiteTable {
     next_sweep: usize,
 }
 
-/// Where a breaker of this process alone is shown to other processes.
+/// The store and key under which a breaker of this process is displayed to other processes.
 type LocalBreakerDisplay = Option<(Arc<dyn StateStore>, SiteKey)>;
 
 impl AdmissionRegistry {
@@ -81,12 +83,12 @@ impl AdmissionRegistry {
         }
     }
 
-    /// Returns how many sites are remembered.
+    /// Returns the number of sites in memory.
     pub(crate) fn len(&self) -> usize {
         self.sites.read().by_key.len()
     }
 
-    /// Returns the lane of a request.
+    /// Returns the [`AdmissionQueue`] of a request, and creates the site and the queue if needed.
     pub(crate) fn lane(&self, key: &BudgetSetKey) -> AdmissionQueue {
         let site = match self.joined.get(&key.host) {
             Some((site, _)) => self.site(&*self.store, site, || Arc::clone(site)),
@@ -99,13 +101,13 @@ impl AdmissionRegistry {
         AdmissionQueue::new(site, state)
     }
 
-    /// Returns the site that stands for the breaker of a resolver.
+    /// Returns the [`SiteAdmission`] that represents the breaker of a resolver.
     pub(crate) fn resolver_site(&self, name: &str) -> Arc<SiteAdmission> {
         let site = resolver_key(name);
         self.site(&*self.store, &site, || Arc::clone(&site))
     }
 
-    /// Returns the lane of a resolver: a breaker without budgets.
+    /// Returns the [`AdmissionQueue`] of a resolver: a breaker without budgets.
     pub(crate) fn resolver_lane(&self, name: &str, host: &Host, role: Role) -> AdmissionQueue {
         let site = self.resolver_site(name);
         let state = site.breaker_lane(host, role, || {
@@ -122,8 +124,8 @@ impl AdmissionRegistry {
         AdmissionQueue::new(site, state)
     }
 
-    /// Returns the lane of this process's own way to a host, where the store is shared: a breaker
-    /// that failures of local connectivity open, for this process alone.
+    /// Returns the [`AdmissionQueue`] for this process's own connection to a host, if the store is
+    /// shared. Its breaker opens for failures of local connectivity, for this process alone.
     pub(crate) fn network_lane(&self, host: &Host, role: Role) -> Option<AdmissionQueue> {
         let own = self.network.as_ref()?;
         let name = format!("network:{host}");
@@ -149,7 +151,10 @@ impl AdmissionRegistry {
         Some(AdmissionQueue::new(site, state))
     }
 
-    /// Forgets the adaptive rates that this process has changed: its run ends.
+    /// Deletes the adaptive rates that this process has changed, at the end of its run.
+    ///
+    /// # Errors
+    /// Returns the [`StoreError`] of the first site whose store fails.
     pub(crate) async fn forget_adaptation(&self) -> Result<(), StoreError> {
         let sites: Vec<_> = (self.sites.read().by_key.values())
             .filter(|site| site.has_adapted.swap(false, Ordering::Relaxed))
@@ -206,7 +211,8 @@ impl AdmissionRegistry {
 }
 
 impl SiteTable {
-    /// Drops the sites that no request uses, once there are twice as many as after the last time.
+    /// Drops the sites that no request uses. Runs when the number of sites has doubled since the
+    /// last time.
     fn sweep(&mut self) {
         if self.by_key.len() >= self.next_sweep.max(FIRST_SWEEP) {
             self.by_key
@@ -217,7 +223,7 @@ impl SiteTable {
 }
 
 impl SiteAdmission {
-    /// Returns a lane for a role that costs nothing: it passes the breaker only.
+    /// Returns the queue of a role that has no budgets and passes only the breaker.
     fn breaker_lane(
         &self,
         host: &Host,
@@ -233,7 +239,7 @@ impl SiteAdmission {
         )
     }
 
-    /// Returns the lane that is wanted, made beside the others where it is missing.
+    /// Returns the queue whose key `is_wanted`, and creates the queue with `make` if it is missing.
     fn lane_or(
         &self,
         is_wanted: impl Fn(&BudgetSetKey) -> bool,

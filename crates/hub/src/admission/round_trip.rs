@@ -1,20 +1,21 @@
-//! How long a store usually takes to answer.
+//! The usual duration of a store operation, which decides if a store counts as distant.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The usual time between question and answer: falls at once to what was seen, and rises slowly.
+/// The usual time between an operation and its reply. A shorter time applies at once; a longer one
+/// raises the estimate slowly.
 #[derive(Debug, Default)]
 pub(super) struct RoundTrip {
     micros: AtomicU64,
 }
 
 impl RoundTrip {
-    /// Takes in how long an answer took.
+    /// Records the duration of one operation.
     pub(super) fn note(&self, took: Duration) {
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let usual = self.micros.load(Ordering::Relaxed);
-        // Two that come at once may lose one of them: it is an estimate.
+        // Concurrent calls may lose one value, which does not matter for an estimate.
         self.micros.store(
             if took < usual {
                 took
@@ -25,7 +26,7 @@ impl RoundTrip {
         );
     }
 
-    /// Returns the usual time.
+    /// Returns the usual duration of an operation.
     pub(super) fn usual(&self) -> Duration {
         Duration::from_micros(self.micros.load(Ordering::Relaxed))
     }

@@ -1,4 +1,6 @@
-//! Slots: how many requests run at once, per budget and in the process.
+//! The slots of a process: they limit the requests in flight, per budget and in the whole process.
+//!
+//! Other processes have their own slots. Slots that processes share are leases in the store.
 
 use std::sync::Arc;
 
@@ -6,10 +8,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::LaneState;
 
-/// The most budgets with slots that one request costs, and the process's own.
+/// The maximum number of semaphores of one request: its budgets with slots, and the process itself.
 const MAX_SLOTS: usize = 5;
 
-/// The slots held by a request in flight. Free again when dropped.
+/// The slots of a request in flight. Released when dropped.
 #[derive(Default)]
 pub(crate) struct Slots {
     held: [Option<OwnedSemaphorePermit>; MAX_SLOTS],
@@ -23,7 +25,7 @@ impl LaneState {
         self.slots.iter().chain(process).take(MAX_SLOTS).enumerate()
     }
 
-    /// Takes all slots if all are free now.
+    /// Takes all [`Slots`], or returns `None` if one of them is not free now.
     pub(super) fn try_slots(&self, process: Option<&Arc<Semaphore>>) -> Option<Slots> {
         let mut slots = Slots::default();
         for (place, semaphore) in self.all_slots(process) {
@@ -32,11 +34,13 @@ impl LaneState {
         Some(slots)
     }
 
-    /// Waits for all slots, the process's own last: no request holds it while waiting for a site.
+    /// Waits for all [`Slots`]. The slot of the process comes last, so that no request keeps that
+    /// slot while waiting for a site.
     pub(super) async fn wait_slots(&self, process: Option<&Arc<Semaphore>>) -> Slots {
         let mut slots = Slots::default();
         for (place, semaphore) in self.all_slots(process) {
-            // Semaphores are never closed; if one were, going on without it is better than hanging.
+            // Semaphores are never closed. If one were, a request without its slot is better than a
+            // hang.
             slots.held[place] = Arc::clone(semaphore).acquire_owned().await.ok();
         }
         slots

@@ -1,9 +1,9 @@
-//! The states of one admission: each state that a request may wait in is a method, and
-//! [`AttemptAdmission::run`] goes from one to the next.
+//! The states of one admission. Each state in which a request may wait is a method, and
+//! [`AttemptAdmission::run`] moves from one state to the next.
 //!
-//! A waiting request holds no slot; one that is not the head of its queue holds no reservation
-//! either. After any wait the site is asked again at the real instant, so that a request permitted
-//! before a block is not sent after it.
+//! A waiting request has no slot. A request that is not the head of its queue has no reservation
+//! either. After any wait, the site decides again at the current instant, so that a request that
+//! was permitted before a block is not sent after it.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -22,37 +22,41 @@ use crate::clock::{BootInstant, Runtime, before};
 use crate::event::EventKind;
 use crate::journey::RequestTrack;
 
-/// The least after which a shared slot is asked for again.
+/// Minimum wait before a shared slot is requested again.
 const MIN_SLOT_RETRY: Duration = Duration::from_millis(20);
-/// By how much that is spread.
+/// Random addition to [`MIN_SLOT_RETRY`], so that processes do not retry together.
 const SLOT_RETRY_JITTER: Duration = Duration::from_millis(30);
-/// The longest time between two asks for a shared slot: a reservation must not expire meanwhile.
+/// Maximum wait between two requests for a shared slot. A reservation must not expire meanwhile.
 const MAX_SLOT_RETRY: Duration = Duration::from_secs(1);
-/// For how long a request that has the process's slots may wait for its turn without giving them
-/// up.
+/// Maximum time that a request with slots may wait for its reservation without releasing them.
 const SLOT_HOLD: Duration = Duration::from_millis(5);
-/// For how long a request that is due keeps its reservation while it waits for the process's own
-/// slots. Others wait behind it meanwhile, so it is not long; but it doubles each time that the
-/// reservation was lost for that.
+/// Initial time for which a due reservation is kept while its request waits for slots of the
+/// process.
+///
+/// The value is short because other requests wait behind the reservation. It doubles each time that
+/// a reservation was lost for lack of slots, up to [`MAX_DOUBLINGS`] times.
 const RESERVATION_HOLD: Duration = Duration::from_millis(100);
-/// How often it doubles: a reservation expires three seconds after its instant.
+/// Maximum number of times that [`RESERVATION_HOLD`] doubles: a reservation expires three seconds
+/// after its instant.
 const MAX_DOUBLINGS: u32 = 4;
-/// For how long a request that has lost a reservation so may keep the process's slots while it
-/// waits for the next one.
+/// Replaces [`SLOT_HOLD`] for a request that has lost a reservation for lack of slots.
 const SLOT_HOLD_AFTER_LOSS: Duration = Duration::from_secs(1);
-/// A permit that is older than this, and than two usual round trips to the store, is given back
-/// when it would be sent: the process was stopped, and the origin counts arrivals.
+/// Maximum age of a permit when its request is sent, in addition to two usual round trips to the
+/// store.
+///
+/// An older permit is given back: the process was paused, and the origin counts arrivals.
 const MAX_PERMIT_AGE: Duration = Duration::from_millis(100);
-/// From this round trip on a store is distant: requests behind the head ask beside it. Nearer, the
-/// head alone is fast enough, and processes share more evenly.
+/// Minimum [round trip](super::round_trip::RoundTrip) of a distant store. Requests behind the head
+/// then send their admission requests beside it. With a nearer store, the head alone is fast
+/// enough, and processes share more evenly.
 const MIN_DISTANT_ROUND_TRIP: Duration = Duration::from_millis(5);
-/// How long until the store knows of a block that this process has just read.
+/// The time until the store knows of a block that this process has just read.
 const BLOCK_REPORT_DELAY: Duration = Duration::from_millis(10);
-/// How often a permit is given back for its age: a store that always takes that long must not keep
-/// a request for ever.
+/// Maximum number of times that a request gives back a permit for its age. Without this bound, a
+/// store that is always slow would delay a request forever.
 const MAX_PERMIT_RETRIES: u32 = 3;
 
-/// One attempt on its way into a site.
+/// An attempt that waits for its admission to a site.
 pub(super) struct AttemptAdmission<'a, 'b> {
     pub(super) waiting: QueuedRequest<'a>,
     pub(super) terms: AdmissionTerms,
@@ -60,11 +64,11 @@ pub(super) struct AttemptAdmission<'a, 'b> {
     pub(super) track: &'a RequestTrack,
     pub(super) waits: &'a mut AdmissionWaits,
     slots: Option<Slots>,
-    /// It has waited behind others before, and that wait is reported.
+    /// `true` if the request has waited behind others before, and that wait is reported.
     judged: bool,
-    /// How often a permit was given back for its age.
+    /// The number of permits that were given back for their age.
     too_old: u32,
-    /// How often a reservation was lost because no slot of the process came free.
+    /// The number of reservations that were lost for lack of process slots.
     lost: u32,
 }
 
@@ -129,12 +133,13 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         self.track.note(&key.host, key.role, || what);
     }
 
-    /// Asks the store: confirms the reservation, or enters from its position in the queue.
+    /// Returns the [`AdmissionDecision`] of the store. A request with a reservation confirms the
+    /// reservation; another request enters from its position in the queue.
     async fn ask(&mut self) -> Result<AdmissionDecision, AttemptDenial> {
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         let (position, mut overlap) = self.queue_position().await?;
         if position == QueuePosition::Head && lane.must_wait_for_failures(&self.terms) {
-            // A waiting request holds no slot, and keeps no other process waiting behind it.
+            // A waiting request has no slot, and no other process waits behind it.
             self.slots = None;
             self.waiting.give_up_reservation();
             lane.wait_while_failing(&self.terms, self.context, self.track, self.waits)
@@ -143,7 +148,7 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         let is_distant = site.remote && site.round_trip.usual() >= MIN_DISTANT_ROUND_TRIP;
         let asking = (is_distant && position == QueuePosition::Head)
             .then(|| lane.queue.begin_round(&self.waiting.waiter));
-        // What the host has stated since it joined the queue holds for it too.
+        // Limits that the host has declared since the request joined the queue apply as well.
         self.waiting.ask = lane.ask(&self.terms, position);
         let answer = match self.waiting.reservation {
             Some(id) => site.handle.confirm(&self.waiting.ask, id),
@@ -164,8 +169,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         Ok(entry)
     }
 
-    /// Finds out where in its queue the request stands. Few ask while the head waits for its first
-    /// answer, and the others wait until they are called.
+    /// Determines the position of the request in its queue. While the head waits for the store, a
+    /// few waiters may send their requests beside it, and the others wait until they are called.
     async fn queue_position(
         &mut self,
     ) -> Result<(QueuePosition, Option<OverlapPermit<'a>>), AttemptDenial> {
@@ -181,7 +186,7 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
                     if let Some(overlap) = lane.queue.overlap(&self.waiting.waiter) {
                         return Ok((QueuePosition::Overlapping, Some(overlap)));
                     }
-                    // A waiting request holds no slot: the head may be waiting for it.
+                    // A waiting request has no slot: the head may be waiting for it.
                     self.slots = None;
                     let asleep = self.runtime().boot();
                     let bound = self.terms.latest.min(self.terms.deadline);
@@ -202,13 +207,13 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         }
     }
 
-    /// Takes a permit, with the process's own slots; gives it back where there is none, or where it
-    /// has become too old.
+    /// Combines a [`Permit`] with the slots of the process. Gives the permit back and returns
+    /// `None` if the slots are missing, if the permit is too old, or if the site is blocked.
     async fn take(&mut self, permit: Permit) -> Result<Option<HeldPermit>, AttemptDenial> {
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         if site.health.was_blocked_since(&permit) {
-            // The store learns of it when the answer has been read: then this request is woken, or
-            // asks again.
+            // The store learns of the block when the response has been read. Then this request is
+            // woken, or sends its admission request again.
             lane.give_back(&self.waiting.ask, &permit);
             let soon = (self.runtime().boot() + BLOCK_REPORT_DELAY).min(self.terms.deadline);
             before(self.runtime(), soon, self.waiting.waiter.called.notified()).await;
@@ -228,7 +233,7 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
             return Ok(Some(HeldPermit::new(lane, ask, permit, slots)));
         }
         lane.give_back(&self.waiting.ask, &permit);
-        // Waiters behind the head wait for their turn, and not for slots.
+        // Waiters behind the head wait for their position, not for slots.
         if !stale && lane.queue.ahead_of(&self.waiting.waiter).is_none() {
             self.waiting.settle_in(QueuePosition::Head);
             self.slots = Some(
@@ -240,10 +245,10 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         Ok(None)
     }
 
-    /// Sleeps until the instant of a reservation, then takes the process's own slots.
+    /// Sleeps until the instant of a [`ReservedSlot`], then takes the slots of the process.
     async fn wait_for_rate(&mut self, reserved: ReservedSlot) -> Result<(), AttemptDenial> {
-        // Slots are kept for a turn that is near: another lane would take them, and be in the way
-        // when the turn comes.
+        // Slots are kept for a reservation that is due soon. Another queue would take them and
+        // delay this request when its reservation is due.
         let keeps = if self.lost > 0 {
             SLOT_HOLD_AFTER_LOSS
         } else {
@@ -265,7 +270,7 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         let slept = self.sleep(reserved.at).await;
         self.count_rate(reserved.because, slept);
         if self.runtime().boot() < reserved.at {
-            // Called earlier: the state of the site has changed.
+            // Woken early: the state of the site has changed.
             return Ok(());
         }
         self.slots = self
@@ -289,7 +294,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         Ok(())
     }
 
-    /// Without a window it is the jitter of a probe, which is the breaker's.
+    /// Adds a wait for the rate. Without a window, the wait is the jitter of a probe and counts for
+    /// the breaker.
     fn count_rate(&mut self, window: Option<Window>, slept: Duration) {
         if window.is_some() {
             self.waits.rate += slept;
@@ -299,9 +305,9 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         }
     }
 
-    /// Waits behind others of the same process until it is called.
+    /// Waits behind other requests of this process until called.
     async fn wait_for_turn(&mut self, at: BootInstant) -> Result<(), AttemptDenial> {
-        // A waiting request holds no slot: the head may be waiting for it.
+        // A waiting request has no slot: the head may be waiting for it.
         self.slots = None;
         if !self.judged {
             let ahead = self
@@ -316,7 +322,7 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
             });
         }
         let asleep = self.runtime().boot();
-        // Judged again when the bound has passed, and refused then unless the turn is due.
+        // The request is judged again when its bound has passed, and refused unless it is due then.
         let judged = std::mem::replace(&mut self.judged, true);
         let bound = if judged && asleep >= self.terms.latest {
             self.terms.deadline
@@ -341,8 +347,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         self.slots = None;
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         if site.shared {
-            // Another process opened the breaker: the waiters that do not know of it have reason to
-            // ask, too.
+            // Another process opened the breaker. The waiters that do not know of it must send
+            // their requests again.
             lane.queue.wake_unaware();
         }
         self.note(EventKind::WaitBreaker {
@@ -356,7 +362,7 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
             .await;
     }
 
-    /// Waits for a slot that is shared with other processes: its position is reserved meanwhile.
+    /// Waits for a slot that processes share. The position of the request is reserved meanwhile.
     async fn wait_for_shared_slot(&mut self, id: u64, earlier: u32) -> Result<(), AttemptDenial> {
         self.slots = None;
         self.waiting.hold(Some(id));
@@ -365,8 +371,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
             return Err(self.no_slot());
         }
         self.note(EventKind::WaitSlot);
-        // A slot that another process frees wakes no request here: it is asked for again, the later
-        // the more come first.
+        // A slot that another process frees wakes no request here, so that this loop tries again.
+        // The delay grows with the number of earlier requests.
         let moment = MIN_SLOT_RETRY + SLOT_RETRY_JITTER.mul_f64(self.context.random.share());
         let moment = (moment * earlier.saturating_add(1)).min(MAX_SLOT_RETRY);
         before(
@@ -379,8 +385,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         Ok(())
     }
 
-    /// Sleeps until an instant, or until it is called. While it sleeps for long in a shared store,
-    /// the site listens for what other processes do.
+    /// Sleeps until an instant or until called, and returns the time slept. During a long sleep
+    /// with a shared store, the heartbeat reports changes by other processes.
     async fn sleep(&self, until: BootInstant) -> Duration {
         let asleep = self.runtime().boot();
         let _listening = self.waiting.lane.site.listen(until);
@@ -388,7 +394,7 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         self.runtime().boot().since(asleep)
     }
 
-    /// Waits for the process's own slots, up to an instant.
+    /// Waits for the slots of this process until an instant. Returns `None` if time runs out.
     async fn wait_for_slots(&mut self, until: BootInstant) -> Option<Slots> {
         self.note(EventKind::WaitSlot);
         let asleep = self.runtime().boot();

@@ -1,10 +1,10 @@
-//! The pace of a body: how slow it may come.
+//! The minimum pace of a body: slower transfers fail.
 
 use std::time::Duration;
 
 use crate::clock::BootInstant;
 
-/// The slowest that a body may come.
+/// The minimum pace of a body, and the count of the current window.
 #[derive(Clone, Copy)]
 pub(super) struct MinimumPace {
     pub(super) idle: Duration,
@@ -15,7 +15,7 @@ pub(super) struct MinimumPace {
 }
 
 impl MinimumPace {
-    /// Counts a chunk, and says whether the last whole window was too slow.
+    /// Counts a chunk of `bytes`, and returns whether the last complete window was too slow.
     pub(super) fn is_too_slow(&mut self, bytes: u64, now: BootInstant) -> bool {
         self.bytes += bytes;
         let elapsed = now.since(self.since);

@@ -1,10 +1,10 @@
-//! Flights of requests for the same answer, within a process.
+//! Flights of cacheable requests within a process: requests for one key share one request.
 //!
-//! A leader shares what it stored and nothing else. Its refusal, deadline or cancellation is its
-//! own: the next waiter leads. An answer that cannot be reused, or an origin that fails, releases
-//! all waiters at once; the first of these is remembered, so that the next requests do not wait.
-//! A flight ends with its hop, so that flights that redirect into each other do not wait for each
-//! other.
+//! The leader shares its stored response only. If the leader is refused, cancelled or out of time,
+//! the next waiter leads. If the response is not reusable or the origin fails, all waiters continue
+//! at once, each alone. Keys of responses that are not reusable are remembered, so that later
+//! requests do not wait. A flight ends with its hop, so that flights with redirects to each other
+//! do not wait for each other.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,44 +16,45 @@ use super::lease::FlightLease;
 use crate::clock::BootInstant;
 use crate::flight;
 
-/// How long requests do not wait for each other after an answer that cannot be reused.
+/// The time for which requests of a key do not wait for each other after a response that is not
+/// reusable.
 pub(super) const UNCACHEABLE_MEMORY: Duration = Duration::from_secs(60);
-/// How many such keys are remembered.
+/// Maximum number of keys that are remembered as not reusable.
 const MAX_UNCACHEABLE: usize = 4_096;
 
-/// How a flight ended.
+/// The end of a flight, as its followers see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum FlightEnd {
-    /// What it brought is stored and fresh.
+    /// The response is stored and fresh.
     Stored,
-    /// What it brought answers no other request.
+    /// The response cannot serve other requests.
     Uncacheable,
     /// The origin failed.
     Failed,
-    /// The leader gave up for reasons of its own.
+    /// The leader gave up for reasons that do not concern its followers.
     #[default]
     Abandoned,
 }
 
-/// The flights of a process.
+/// The flights of a process, and the keys that have no flights for a while.
 #[derive(Default)]
 pub(crate) struct CacheFlights {
     active: flight::FlightTable<CacheKey, FlightEnd>,
     uncacheable: Mutex<HashMap<CacheKey, BootInstant>>,
 }
 
-/// The part of a request in a flight.
+/// The role of a request in a flight.
 pub(super) enum CacheFlightRole {
-    /// It asks the origin.
+    /// The request leads: it is sent to the origin.
     Lead(LedFlight),
-    /// It waits for the end.
+    /// The request follows: it waits for the end of the flight.
     Follow(flight::FlightWait<FlightEnd>),
-    /// There is no flight, because answers are not reusable.
+    /// There is no flight, because responses for the key are not reusable.
     Alone,
 }
 
 impl CacheFlights {
-    /// Joins the flight of a key, or begins it.
+    /// Joins the flight of a [`CacheKey`], or begins one.
     pub(super) fn join(&self, key: CacheKey, now: BootInstant) -> CacheFlightRole {
         if self.is_uncacheable(&key, now) {
             return CacheFlightRole::Alone;
@@ -67,7 +68,7 @@ impl CacheFlights {
         }
     }
 
-    /// Remembers that answers for a key cannot be reused.
+    /// Remembers for [`UNCACHEABLE_MEMORY`] that responses for a key are not reusable.
     pub(super) fn remember_uncacheable(&self, key: CacheKey, now: BootInstant) {
         let mut known = self.uncacheable.lock();
         if known.len() >= MAX_UNCACHEABLE {
@@ -78,17 +79,17 @@ impl CacheFlights {
         }
     }
 
-    /// Returns whether answers for a key are known not to be reusable.
+    /// Returns whether responses for a [`CacheKey`] are known not to be reusable.
     fn is_uncacheable(&self, key: &CacheKey, now: BootInstant) -> bool {
         let known = self.uncacheable.lock();
         known.get(key).is_some_and(|until| now < *until)
     }
 }
 
-/// A flight that a request leads. It ends when this is dropped.
+/// A flight that a request leads. The flight ends when this value is dropped.
 pub(super) struct LedFlight {
-    /// The same flight among processes. It ends first: a waiter of this process that leads next
-    /// claims the lease anew.
+    /// The same flight among processes. The lease ends first, so that the next leader in this
+    /// process can claim it again.
     pub(super) lease: Option<FlightLease>,
     flight: flight::Flight<CacheKey, FlightEnd>,
 }
@@ -98,7 +99,7 @@ impl LedFlight {
         self.flight.key
     }
 
-    /// Ends the flight.
+    /// Ends the flight with a [`FlightEnd`] for its followers.
     pub(super) fn end(self, end: FlightEnd) {
         let Self { lease, flight } = self;
         drop(lease);

@@ -1,4 +1,4 @@
-//! Names of stored responses and of flights: hashes, so that no secret reaches the disk.
+//! Keys of stored responses and of flights. Keys are hashes, so that no secret reaches the disk.
 
 use docstokg_policy::freshness::{CacheMode, Digest};
 use docstokg_policy::role::Role;
@@ -12,14 +12,15 @@ use crate::files::hex;
 use crate::redact::{FieldKind, is_credential};
 use crate::request::Request;
 
-/// Hashes what `Vary` names.
+/// Hashes the fields that `Vary` names.
 pub(super) fn hash(bytes: &[u8]) -> Digest {
     Digest(Sha256::digest(bytes).into())
 }
 
-/// Which responses answer a request: those stored for requests of the same kind. The hub stores
-/// bodies decoded, a relay as they were sent; what a private cache may store, a shared one may not
-/// serve.
+/// The key space of a request: a stored response serves only requests of the same space.
+///
+/// The hub stores bodies decoded, a relay stores them as sent. A response in a private cache must
+/// not be served from a shared one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeySpace {
     Own,
@@ -30,7 +31,7 @@ pub(super) enum KeySpace {
 impl KeySpace {
     pub(super) const ALL: [Self; 3] = [Self::Own, Self::PrivateRelay, Self::SharedRelay];
 
-    /// Returns the space of a request.
+    /// Returns the [`KeySpace`] of a request.
     pub(super) fn of(request: &Request) -> Self {
         match request.relay.as_ref().map(|relay| relay.mode) {
             None => Self::Own,
@@ -39,7 +40,8 @@ impl KeySpace {
         }
     }
 
-    /// Returns the key of a URL, as it is sent: responses to GET, which answer GET and HEAD.
+    /// Returns the [`CacheKey`] of a URL in its exact form. Its entries are responses to GET, which
+    /// serve GET and HEAD.
     pub(super) fn key(self, url: &Url) -> CacheKey {
         let mut hash = Sha256::new();
         hash.update(match self {
@@ -52,9 +54,10 @@ impl KeySpace {
     }
 }
 
-/// Returns the key of the flight of requests that are alike: of the same URL and header fields.
-/// Fields that trace a request do not count: where a response depends on one, its `Vary` says so,
-/// and the requests that waited for it are sent.
+/// Returns the [`CacheKey`] of the flight of equal requests: with the same URL and header fields.
+///
+/// Fields that trace a request do not count. If a response depends on such a field, its `Vary`
+/// names the field, and the requests that waited are sent.
 pub(super) fn of_flight(key: &CacheKey, headers: &HeaderMap, ignored: &[HeaderName]) -> CacheKey {
     let mut hash = Sha256::new();
     hash.update(b"flight");
@@ -65,11 +68,12 @@ pub(super) fn of_flight(key: &CacheKey, headers: &HeaderMap, ignored: &[HeaderNa
     CacheKey::new(hash.finalize().into())
 }
 
-/// Sets who asks, in which role, in place of the credentials of a request: the variant of a
-/// response covers `Authorization`, so that a response to one of several credentials, cookies and
-/// roles is not given to another, even where the origin forgets to say that it differs. Every field
-/// that is not known to be harmless counts as a credential: better a miss than a leak. Those in
-/// `ignored` do not count, unless they are credentials.
+/// Replaces the credentials of a request by an identity: the role and a hash of all credentials.
+///
+/// The variant of a stored response covers `Authorization`. So a response to one of several
+/// credentials, cookies or roles is never served to another, even if the origin sends no `Vary`.
+/// Every field that is not known to be harmless counts as a credential: a miss is better than a
+/// leak. Fields in `ignored` do not count, unless they are credentials.
 pub(super) fn set_identity(
     headers: &mut HeaderMap,
     role: Role,
@@ -89,8 +93,8 @@ pub(super) fn set_identity(
     headers.insert(AUTHORIZATION, identity);
 }
 
-/// Marks a request of a shared cache that has credentials in a field other than `Authorization`:
-/// the response is stored only where RFC 9111 section 3.5 allows it for that field.
+/// Marks a request of a shared cache that has credentials in a field other than `Authorization`.
+/// RFC 9111 section 3.5 then applies to that field as well, and decides if the response is stored.
 pub(super) fn mark_credentials(headers: &mut HeaderMap, secrets: &[HeaderName]) {
     if headers.contains_key(AUTHORIZATION) {
         return;
@@ -104,7 +108,7 @@ pub(super) fn mark_credentials(headers: &mut HeaderMap, secrets: &[HeaderName]) 
     }
 }
 
-/// Returns a digest of the fields that count, if there are any.
+/// Returns a digest of the fields that count, or `None` without such fields.
 fn digest_of(
     headers: &HeaderMap,
     counts: impl Fn(&HeaderName, &HeaderValue) -> bool,
@@ -114,8 +118,7 @@ fn digest_of(
     (count > 0).then(|| hex(&hash.finalize()))
 }
 
-/// Adds the fields that are wanted to a hash, in the order of their names, and returns how many
-/// they are.
+/// Adds the wanted fields to a hash in the order of their names, and returns their number.
 fn hash_fields(
     hash: &mut Sha256,
     headers: &HeaderMap,

@@ -1,7 +1,7 @@
 //! Flights among processes: a lease in the store of the cache.
 //!
-//! The process whose lease it is asks the origin and renews the lease meanwhile; the others look
-//! the key up again when it changes. The lease of a process that died expires.
+//! The process with the lease sends its request to the origin and renews the lease meanwhile. The
+//! other processes look the key up again when it changes. The lease of a process that died expires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use docstokg_stores::cache::{CacheKey, CacheStore, Claim, Holder};
 use super::StoredResponses;
 use crate::clock::{BootInstant, Runtime};
 
-/// How long a lease lasts.
+/// The time after which a lease expires unless renewed.
 const FLIGHT_LEASE_DURATION: Duration = Duration::from_secs(20);
-/// How often it is renewed.
+/// The time between two renewals of a lease.
 const LEASE_RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
-/// How often a waiting process looks whether the key has changed.
+/// The time between two checks of a waiting process for a change of the key.
 const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The lease of a flight, released when this is dropped.
+/// The lease of a flight among processes, released when dropped.
 pub(super) struct FlightLease(Arc<HeldLease>);
 
 struct HeldLease {
@@ -29,23 +29,23 @@ struct HeldLease {
 
 impl Drop for FlightLease {
     fn drop(&mut self) {
-        // Queued by the call: there is nothing to wait for.
+        // The call queues the release: there is nothing to wait for.
         drop(self.0.store.release(&self.0.key, self.0.holder));
     }
 }
 
-/// The part of this process in a flight.
+/// The role of this process in a flight.
 pub(super) enum LeaseClaim {
-    /// It asks the origin.
+    /// This process sends the request to the origin.
     Lead(FlightLease),
-    /// Another process does, until then at the latest.
+    /// Another process sends the request. Its lease lasts until this instant at most.
     Wait(BootInstant),
-    /// Answers are not reusable: every request goes by itself.
+    /// Responses for the key are not reusable: every request is sent alone.
     Alone,
 }
 
 impl StoredResponses {
-    /// Claims the flight of a key among processes.
+    /// Claims the flight of a [`CacheKey`] among processes.
     pub(super) async fn claim(&self, key: CacheKey, runtime: &Arc<dyn Runtime>) -> LeaseClaim {
         let until = runtime.boot() + FLIGHT_LEASE_DURATION;
         match self.store.claim(&key, self.holder, until).await {
@@ -63,13 +63,13 @@ impl StoredResponses {
         }
     }
 
-    /// Returns whether a key or its flight has changed since it was looked up.
+    /// Returns whether the keys of [`WatchedKeys`] have changed since their look-up.
     fn has_changed(&self, watched: &WatchedKeys<'_>) -> bool {
         self.store.changes(watched.key) != watched.key_changes
             || self.store.changes(watched.flight) != watched.flight_changes
     }
 
-    /// Waits until a key or its flight has changed, or until an instant.
+    /// Waits until the keys of [`WatchedKeys`] have changed, or until an instant.
     pub(super) async fn changed(
         &self,
         watched: &WatchedKeys<'_>,
@@ -83,7 +83,7 @@ impl StoredResponses {
     }
 }
 
-/// A key and its flight, with their counts of changes before the look-up.
+/// The keys of an entry and its flight, with their change counts before the look-up.
 pub(super) struct WatchedKeys<'a> {
     pub(super) key: &'a CacheKey,
     pub(super) flight: &'a CacheKey,
@@ -91,7 +91,7 @@ pub(super) struct WatchedKeys<'a> {
     pub(super) flight_changes: u64,
 }
 
-/// Renews a lease for as long as it is held.
+/// Renews a lease until it is dropped or lost.
 fn renew(held: &Arc<HeldLease>, runtime: &Arc<dyn Runtime>) {
     let (held, clock) = (Arc::downgrade(held), Arc::clone(runtime));
     runtime.spawn(Box::pin(async move {

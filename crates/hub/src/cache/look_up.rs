@@ -1,4 +1,6 @@
-//! Looking up a hop: an answer from the cache, or a plan for asking the origin.
+//! Looking up a hop: a stored response, or a plan for the request to the origin.
+//!
+//! A look-up may join a flight of equal requests. It then looks again when the flight has ended.
 
 use std::sync::Arc;
 
@@ -21,18 +23,19 @@ use crate::exchange::{Delivery, HopContext, HopResponse};
 use crate::journey::{CacheUse, ForwardReason, RequestTrack, StaleReason};
 use crate::target::NamedHop;
 
-/// How often a stored body may turn out to be damaged before the cache is left out.
+/// Maximum number of damaged stored bodies before a request bypasses the cache.
 const MAX_DAMAGED: u32 = 3;
 
-/// What the cache has for a hop.
+/// The result of the look-up of a hop.
 pub(crate) enum CacheLookup<T> {
-    /// An answer: nothing is spent.
+    /// A stored response: the request needs no permit.
     Answer(HopResponse<T>),
-    /// None: the origin has to be asked, as planned; without a plan the cache has no part in it.
+    /// The request has to be sent, according to the [`CachePlan`]. Without a plan, the cache does
+    /// not store the response.
     Ask(Option<Box<CachePlan>>),
 }
 
-/// How a stored response serves a request.
+/// The use of a stored response for a request.
 enum StoredResponseUse {
     Serve(StoredAnswer, CacheUse),
     Ask(Box<CachePlan>, FlightPatience),
@@ -40,7 +43,7 @@ enum StoredResponseUse {
     NotCached,
 }
 
-/// Whether a request may wait for another one for the same thing.
+/// The permission to wait for the flight of another request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FlightPatience {
     Allowed,
@@ -49,10 +52,10 @@ enum FlightPatience {
 
 impl FlightPatience {
     fn of<D: Delivery>(leg: &HopContext<'_, D, NamedHop>, access: CacheAccess) -> Self {
-        // A streamed body is stored at the pace of its reader, for which no other request waits,
-        // unless that reads as fast as the body comes.
+        // A streamed body is stored at the pace of its reader. Other requests do not wait for that,
+        // unless the reader is a relay, which reads as fast as the body arrives.
         let is_slow = D::STREAMS && leg.request.relay.is_none();
-        // An answer to HEAD is not stored: it says nothing of those to GET.
+        // A response to HEAD is not stored, and says nothing about GET.
         let is_head = leg.hop.method == Method::HEAD;
         if access == CacheAccess::Refresh || is_slow || is_head || leg.request.is_solo {
             Self::No
@@ -63,12 +66,16 @@ impl FlightPatience {
 }
 
 impl ResponseCache {
-    /// Returns how a request uses the cache.
+    /// Returns the [`CacheAccess`] of a request: its own, otherwise the configured one.
     fn access_of(&self, request: &crate::request::Request) -> CacheAccess {
         request.cache.unwrap_or(self.config.cache.access)
     }
 
-    /// Looks up a hop; waits for a request that is fetching the same.
+    /// Looks up a hop, and waits for an equal request in flight.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::NotCached`] if only a stored response is allowed and the cache has
+    /// none, and the error of a stored response that cannot be delivered.
     pub(crate) async fn look_up<D: Delivery>(
         &self,
         leg: &HopContext<'_, D, NamedHop>,
@@ -79,7 +86,7 @@ impl ResponseCache {
         let usable = self.stored.as_ref().filter(|_| {
             access != CacheAccess::Bypass
                 && has_answers
-                // A body may be part of the question, and the key knows nothing of it.
+                // A body may be part of the query, and the key does not cover it.
                 && leg.hop.body.is_empty()
                 && leg.delivery.may_be_cached()
                 && (leg.request.relay.is_some() || !leg.hop.headers.contains_key(RANGE))
@@ -128,7 +135,7 @@ impl ResponseCache {
                         track.note_cache(leg.target, used, answered.head.status);
                         return Ok(CacheLookup::Answer(answered));
                     }
-                    // The store has dropped it.
+                    // The store has dropped the damaged body.
                     Err(ServeFailure::Damaged) if damaged < MAX_DAMAGED => damaged += 1,
                     Err(ServeFailure::Damaged) => return Ok(CacheLookup::Ask(None)),
                     Err(ServeFailure::Failed(kind)) => return Err(kind),
@@ -139,7 +146,7 @@ impl ResponseCache {
                 StoredResponseUse::Ask(plan, FlightPatience::Allowed) => {
                     let CacheQuestion { key, headers, .. } = &plan.question;
                     let flight = key::of_flight(key, headers, leg.request.ignored_fields());
-                    // Before the flight is joined, so that its end is not missed.
+                    // Read before the flight is joined, so that its end is not missed.
                     let watched = WatchedKeys {
                         key,
                         flight: &flight,
@@ -159,7 +166,7 @@ impl ResponseCache {
         }
     }
 
-    /// Joins the flight of a request that the cache does not answer.
+    /// Joins the flight of a request without a usable stored response.
     async fn fly<D: Delivery>(
         &self,
         cache: &StoredResponses,
@@ -182,8 +189,8 @@ impl ResponseCache {
                 }
                 CacheFlightRole::Lead(flight) => *led = Some(flight),
             }
-            // Another flight may have stored its answer between the look-up and the beginning of
-            // this one.
+            // Another flight may have stored its response between the look-up and the beginning of
+            // this flight.
             if cache.store.changes(watched.key) != watched.key_changes {
                 return Ok(FlightDecision::LookAgain);
             }
@@ -193,7 +200,7 @@ impl ResponseCache {
         }
         match cache.claim(*watched.flight, &self.runtime).await {
             LeaseClaim::Lead(lease) => {
-                // The entry alone: the claim itself has changed the flight.
+                // Only the entry counts: the claim itself has changed the flight.
                 let is_new = cache.store.changes(watched.key) != watched.key_changes;
                 if let Some(led) = led {
                     led.lease = Some(lease);
@@ -215,16 +222,18 @@ impl ResponseCache {
                 if self.patiently(changed, leg, track).await?.is_some() {
                     return Ok(FlightDecision::LookAgain);
                 }
-                // Others of this process may have more patience: one of them leads.
+                // Other requests of this process may wait longer: one of them leads.
                 drop(led.take());
                 Ok(FlightDecision::Alone)
             }
         }
     }
 
-    /// Waits for another request, but not beyond the deadline of this one. A relayed request waits
-    /// no longer than [`RelayMode::hold`](crate::RelayMode::hold), then it asks for itself: `None`.
-    /// The other one may have to wait for longer than its own would.
+    /// Waits for `work` of another request until the deadline of this one.
+    ///
+    /// A relayed request waits for at most [`RelayMode::hold`](crate::RelayMode::hold), because the
+    /// other request may have to wait longer than its own would. `None` means that it is sent
+    /// alone.
     async fn patiently<D, T>(
         &self,
         work: impl Future<Output = T>,
@@ -246,7 +255,7 @@ impl ResponseCache {
         Ok(waited)
     }
 
-    /// Puts a hop as the cache sees it.
+    /// Returns the [`CacheQuestion`] of a hop: its key, its fields and its freshness rules.
     fn question<D>(
         &self,
         cache: &StoredResponses,
@@ -262,8 +271,8 @@ impl ResponseCache {
                     bypass: rules.overrides.bypass,
                     ..Overrides::default()
                 },
-                // One user's cookies are that user's own; those of a shared cache would reach
-                // other clients.
+                // In a private cache, cookies belong to its only user. In a shared cache they would
+                // reach other clients.
                 set_cookie: match relay.mode {
                     CacheMode::Private => SetCookie::Keep,
                     CacheMode::Shared => SetCookie::Strip,
@@ -280,7 +289,7 @@ impl ResponseCache {
         }
     }
 
-    /// Returns the fields that are sent, with who asks in place of credentials.
+    /// Returns the fields that are sent, with an identity in place of credentials.
     fn fields<D>(
         &self,
         cache: &StoredResponses,
@@ -301,7 +310,7 @@ impl ResponseCache {
         Arc::new(fields)
     }
 
-    /// Decides what a stored response is good for.
+    /// Decides on the [`StoredResponseUse`] for a request.
     fn judge<D: Delivery>(
         &self,
         cache: &StoredResponses,
@@ -369,7 +378,7 @@ impl ResponseCache {
     }
 }
 
-/// Returns why a stale response is served without asking the origin, if it is.
+/// Returns the reason for serving a stale response without a request, if that is allowed.
 fn stale_reason(
     may_serve: StaleUse,
     access: CacheAccess,
@@ -390,18 +399,18 @@ fn stale_reason(
     })
 }
 
-/// What a flight comes to for a request.
+/// The next step of a request after joining a flight.
 enum FlightDecision {
-    /// It asks the origin for all.
+    /// The request leads the flight.
     Lead,
-    /// It asks the origin for itself.
+    /// The request is sent alone.
     Alone,
-    /// The cache may have an answer by now.
+    /// The cache may have a response by now.
     LookAgain,
 }
 
 impl StoredResponses {
-    /// Finds the stored response that is for a request.
+    /// Finds the stored response that matches a [`CacheQuestion`].
     async fn find(&self, question: &CacheQuestion) -> Option<StoredAnswer> {
         let variants = self.store.look_up(&question.key).await;
         let readable = || {

@@ -1,4 +1,4 @@
-//! What the cache has to do with an answer of the origin.
+//! The plan of the cache for a response of the origin: validate, store, or serve stale.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use super::flights::LedFlight;
 use crate::journey::ForwardReason;
 use crate::response::ResponseHead;
 
-/// Returns why a request is for the origin; `None` where a fresh response answers it.
+/// Returns the [`ForwardReason`] of a request to the origin, or `None` if a fresh response is
+/// stored.
 pub(super) fn forward_of(reuse: &ReuseDecision) -> Option<ForwardReason> {
     Some(match reuse {
         ReuseDecision::Fresh { .. } => return None,
@@ -33,12 +34,12 @@ pub(super) fn forward_of(reuse: &ReuseDecision) -> Option<ForwardReason> {
     })
 }
 
-/// A hop as the cache sees it.
+/// The facts of a hop that the cache needs: key, rules, method and fields.
 pub(crate) struct CacheQuestion {
     pub(super) key: CacheKey,
     pub(super) rules: FreshnessRules,
     pub(super) method: Method,
-    /// The fields that are sent, with who asks in place of credentials.
+    /// The fields that are sent, with an identity in place of credentials.
     pub(super) headers: Arc<HeaderMap>,
 }
 
@@ -51,12 +52,13 @@ impl CacheQuestion {
     }
 }
 
-/// The part of the cache in a hop for which the origin is asked.
+/// The plan of the cache for a hop whose request is sent to the origin: validate, store, or serve
+/// stale.
 pub(crate) struct CachePlan {
     pub(super) question: CacheQuestion,
-    /// How the invalidations of the key stood before the request was sent.
+    /// The [`InvalidationStamp`] of the key before the request was sent.
     pub(super) since: InvalidationStamp,
-    /// The stored response that is to be validated, or served if the origin fails.
+    /// The [`StoredAnswer`] to validate, or to serve if the origin fails.
     pub(super) stored: Option<StoredAnswer>,
     pub(super) validators: Validators,
     pub(super) may_serve: StaleUse,
@@ -64,52 +66,52 @@ pub(crate) struct CachePlan {
     pub(super) progress: Arc<Mutex<ExchangeProgress>>,
 }
 
-/// How far the exchange with the origin is.
+/// The progress of the exchange with the origin.
 #[derive(Default)]
 pub(super) struct ExchangeProgress {
-    /// When the last request was sent and answered.
+    /// The instants at which the last request was sent and its response received.
     pub(super) times: Option<ExchangeTimes>,
-    /// What became of the answer.
+    /// The [`CacheStoreResult`] of the response.
     pub(super) kept: CacheStoreResult,
-    /// A 304 was about another response: validators are of no use.
+    /// `true` if a 304 confirmed another response: the request is then sent without validators.
     pub(super) is_unconditional: bool,
 }
 
-/// What became of an answer of the origin.
+/// The result of storing a response of the origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CacheStoreResult {
-    /// It has not ended, or broke off.
+    /// The response has not ended, or broke off.
     #[default]
     Nothing,
-    /// It is stored and answers the next request.
+    /// The response is stored and fresh, so that it serves the next request.
     Fresh,
-    /// It is stored, and has to be validated before it answers another request.
+    /// The response is stored, but has to be validated before it serves another request.
     Stale,
-    /// It may not be stored.
+    /// The response must not be stored, for the reason in [`NotStored`].
     Not(NotStored),
-    /// It is too large, was invalidated meanwhile, or the store cannot be written.
+    /// The response is too large, was invalidated meanwhile, or the store cannot be written.
     Failed,
 }
 
 impl CachePlan {
-    /// Makes the request conditional where there is something to validate.
+    /// Makes the request conditional if there is a stored response to validate.
     pub(crate) fn add_conditions(&self, headers: &mut HeaderMap) {
         if self.is_conditional() {
             self.validators.apply(headers);
         }
     }
 
-    /// Says whether the request has the validators of a stored response.
+    /// Returns whether the request has the validators of a stored response.
     pub(crate) fn is_conditional(&self) -> bool {
         !self.validators.is_empty() && !self.progress.lock().is_unconditional
     }
 
-    /// Says whether an answer confirms the stored response.
+    /// Returns whether a response confirms the stored one: a 304 to a conditional request.
     pub(crate) fn is_confirmed_by(&self, head: &ResponseHead) -> bool {
         head.status == StatusCode::NOT_MODIFIED && self.is_conditional()
     }
 
-    /// Takes the times of the exchange.
+    /// Records the [`ExchangeTimes`] of the exchange.
     pub(super) fn note_times(&self, times: ExchangeTimes) {
         self.progress.lock().times = Some(times);
     }

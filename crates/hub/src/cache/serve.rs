@@ -1,4 +1,4 @@
-//! Serving a stored response, as the delivery of the request says.
+//! Serving a stored response in the [`Delivery`] of the request.
 
 use std::borrow::Borrow;
 
@@ -13,16 +13,20 @@ use crate::exchange::{CachedBody, DeliveredBody, Delivery, HopContext, HopRespon
 use crate::response::ResponseHead;
 use crate::target::NamedHop;
 
-/// Why a stored response was not served.
+/// The reason why a stored response was not served.
 pub(crate) enum ServeFailure {
-    /// Its body is damaged: it is a miss.
+    /// The stored body is damaged, which counts as a miss.
     Damaged,
-    /// It cannot be delivered.
+    /// The response cannot be delivered to the caller.
     Failed(ErrorKind),
 }
 
 impl ResponseCache {
-    /// Serves a stored response.
+    /// Serves a [`StoredAnswer`] to a hop: its head with the current age, and its body or a range.
+    ///
+    /// # Errors
+    /// Returns [`ServeFailure::Damaged`] for a damaged body, and [`ServeFailure::Failed`] if the
+    /// body is too large or cannot be delivered.
     pub(super) async fn serve<D: Delivery, T: Borrow<NamedHop> + Sync>(
         &self,
         leg: &HopContext<'_, D, T>,
@@ -35,7 +39,7 @@ impl ResponseCache {
             headers: &leg.hop.headers,
         };
         let sent = match answer(request, stored, entry.body_length()) {
-            // A whole answer to a request for a part is right too (RFC 9110 section 14.2).
+            // The whole response is also correct for a range request (RFC 9110 section 14.2).
             ServedPart::Part { .. } | ServedPart::Unsatisfiable { .. }
                 if leg.request.relay.is_none() =>
             {
@@ -45,7 +49,7 @@ impl ResponseCache {
         };
         let (status, mut headers) = stored.head(sent, stored.age(self.runtime.wall()));
         if matches!(sent, ServedPart::Whole) && leg.request.relay.is_some() {
-            // It may have come in chunks; its length is known by now.
+            // The origin may have sent chunks without a length, which is known by now.
             headers
                 .entry(CONTENT_LENGTH)
                 .or_insert_with(|| entry.body_length().into());

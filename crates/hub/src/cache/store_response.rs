@@ -1,4 +1,5 @@
-//! Storing an answer of the origin while its body is read: the second sink of the body.
+//! Storing a response of the origin while its body is read: the cache is a second recipient of the
+//! body.
 
 use std::sync::Arc;
 
@@ -21,24 +22,26 @@ use crate::exchange::HopContext;
 use crate::redact::redact;
 use crate::response::ResponseHead;
 
-/// The longest body that other requests wait for while it streams, in bytes.
+/// Maximum length in bytes of a body that other requests wait for while it streams.
 const MAX_AWAITED_BODY_BYTES: u64 = 1 << 20;
 
-/// An answer that is stored while it is read.
+/// A response that is stored while its body is read.
 pub(crate) struct StoringResponse {
     writer: ResponseWriter,
     stored: Box<StoredResponse>,
     length: u64,
-    /// What becomes of it when it is stored.
+    /// The [`CacheStoreResult`] of this response once it is stored.
     result: CacheStoreResult,
     progress: Arc<Mutex<ExchangeProgress>>,
-    /// The flight that ends with the body, where the attempt ends before it.
+    /// The flight that ends with the body, if the attempt ends earlier than the body.
     flight: Option<LedFlight>,
 }
 
 impl StoringResponse {
-    /// Takes over the flight that waits for the answer, if other requests can use it. They do not
-    /// wait for a long body: their own would begin at once.
+    /// Takes over the flight that waits for the response, if other requests can use it.
+    ///
+    /// Requests do not wait for a body of more than [`MAX_AWAITED_BODY_BYTES`]: their own bodies
+    /// would begin at once.
     pub(crate) fn lead(&mut self, plan: &CachePlan, announced: Option<u64>) {
         if self.result != CacheStoreResult::Fresh {
             return;
@@ -49,7 +52,7 @@ impl StoringResponse {
         }
     }
 
-    /// Takes a piece of the body.
+    /// Writes a piece of the body.
     pub(crate) async fn write(&mut self, piece: &Bytes) {
         self.length += piece.len() as u64;
         self.writer.write(piece).await;
@@ -60,7 +63,7 @@ impl StoringResponse {
         }
     }
 
-    /// The body broke off: nothing is stored, and all waiting requests are released.
+    /// Drops the response because its body broke off, and releases all waiting requests.
     pub(crate) fn fail(mut self) {
         self.release(FlightEnd::Failed);
     }
@@ -71,7 +74,7 @@ impl StoringResponse {
         }
     }
 
-    /// Stores the answer: its body has ended. Returns whether it is stored.
+    /// Stores the response after the end of its body. Returns whether the response is stored.
     pub(crate) async fn commit(self) -> bool {
         let is_whole = self.stored.is_whole(self.length);
         let is_stored = is_whole && self.writer.commit().await == cache::StoreOutcome::Yes;
@@ -91,17 +94,18 @@ impl StoringResponse {
     }
 }
 
-/// How the body of an answer arrives.
+/// The form of a response body: encoded or decoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Coding {
-    /// As it was sent.
+    /// The encoded form in which the origin sent the body.
     AsSent,
-    /// Decoded: the headers that describe the encoded one are not of use.
+    /// The decoded form. Headers that describe the encoded form do not apply to it.
     Decoded,
 }
 
 impl ResponseCache {
-    /// Begins to store an answer, where that is allowed.
+    /// Begins to store a response. Returns `None` if the response must not be stored or confirms a
+    /// stored one.
     pub(crate) fn keep<D>(
         &self,
         plan: &CachePlan,
@@ -115,7 +119,7 @@ impl ResponseCache {
         }
         let cache = self.stored.as_ref()?;
         let headers = described(&head.headers, coding);
-        // The pages after this one may need the cookies that it sets.
+        // Later pages may need the cookies that this response sets.
         let sets_cookies = leg.request.jar().is_some() && headers.contains_key(SET_COOKIE);
         let response = OriginResponse {
             status: head.status,
@@ -161,7 +165,7 @@ impl ResponseCache {
         })
     }
 
-    /// Takes the times of an exchange, on the wall clock.
+    /// Records the times of an exchange as [`ExchangeTimes`] on the wall clock.
     pub(crate) fn note_exchange(&self, plan: &CachePlan, sent: BootInstant, answered: BootInstant) {
         let (now, wall) = (self.runtime.boot(), self.runtime.wall());
         let at = |instant: BootInstant| {
@@ -174,7 +178,7 @@ impl ResponseCache {
         });
     }
 
-    /// Drops what a request that changes something makes invalid (RFC 9111 section 4.4).
+    /// Drops the stored responses that an unsafe request invalidates (RFC 9111 section 4.4).
     pub(crate) async fn invalidate<D>(&self, leg: &HopContext<'_, D>, head: &ResponseHead) {
         let Some(cache) = &self.stored else { return };
         let method: &Method = &leg.hop.method;
@@ -183,14 +187,14 @@ impl ResponseCache {
         }
         for url in invalidates(method, head.status, &head.headers, &leg.target.url) {
             for space in KeySpace::ALL {
-                // The store reports its own trouble.
+                // The store itself reports its failures.
                 let _ = cache.store.invalidate(&space.key(&url)).await;
             }
         }
     }
 }
 
-/// Returns the headers that describe the body as it is stored.
+/// Returns the headers that describe the body in its stored form.
 fn described(headers: &HeaderMap, coding: Coding) -> HeaderMap {
     let mut headers = headers.clone();
     if coding == Coding::Decoded {

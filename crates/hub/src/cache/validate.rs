@@ -1,4 +1,5 @@
-//! After the origin: a 304 renews the stored response, a failure may be answered by a stale one.
+//! The steps after a response of the origin: a 304 renews the stored response, and a stale response
+//! may replace a failure.
 
 use std::sync::Arc;
 
@@ -17,16 +18,17 @@ use crate::exchange::{Delivery, HopContext, HopResponse};
 use crate::journey::{CacheUse, RequestTrack, StaleReason};
 use crate::response::ResponseHead;
 
-/// The answer of a hop, as far as the cache is concerned.
+/// The response of a hop after the cache has processed it.
 pub(crate) enum ValidatedResponse<T> {
-    /// What the caller gets.
+    /// The result for the caller.
     Answer(Result<HopResponse<T>, ErrorKind>),
-    /// A 304 about another response: the origin has to be asked again, without conditions.
+    /// A 304 that confirms another response: the request must be sent again without conditions.
     AskAgain,
 }
 
 impl ResponseCache {
-    /// Takes what the origin answered for a plan.
+    /// Processes the result of the request that a [`CachePlan`] belongs to: renews the stored
+    /// response, serves a stale one, and ends the flight.
     pub(crate) async fn conclude<D: Delivery>(
         &self,
         plan: &CachePlan,
@@ -46,7 +48,7 @@ impl ResponseCache {
             }
             answered => self.or_stale(plan, leg, answered, track).await,
         };
-        // The head alone: a body that is still arriving is not shared between threads.
+        // Only the head is used: a body that is still arriving is not shared between threads.
         if let Some(head) = answered.as_ref().ok().map(|answered| &*answered.head) {
             self.take_head(cache, plan, leg, head).await;
             let is_new = track.journey.cache == CacheUse::None;
@@ -71,7 +73,7 @@ impl ResponseCache {
         ValidatedResponse::Answer(answered)
     }
 
-    /// Renews a stored response with a 304; `None` if that is about another one.
+    /// Renews a stored response with a 304. Returns `None` if the 304 confirms another response.
     async fn renew(
         &self,
         cache: &StoredResponses,
@@ -83,7 +85,7 @@ impl ResponseCache {
         let updated = update(&chosen.stored, exchange, &plan.question.rules, &key::hash);
         let (renewed, kept) = match updated {
             Update::Mismatch => {
-                // The store reports its own trouble.
+                // The store itself reports its failures.
                 let _ = cache.store.remove(&chosen.entry).await;
                 plan.progress.lock().is_unconditional = true;
                 return None;
@@ -178,7 +180,8 @@ impl ResponseCache {
         }
     }
 
-    /// Renews or drops the stored response to GET with an answer to HEAD (section 4.3.5).
+    /// Renews or drops the stored response to GET according to a response to HEAD (RFC 9111 section
+    /// 4.3.5).
     async fn take_head<D>(
         &self,
         cache: &StoredResponses,
@@ -225,14 +228,14 @@ impl ResponseCache {
         self.runtime.wall()
     }
 
-    /// Ends the flight that the request leads.
+    /// Ends a flight, and remembers its key if responses are not reusable.
     fn end_flight(&self, cache: &StoredResponses, flight: LedFlight, end: FlightEnd) {
         if end == FlightEnd::Uncacheable {
             let now = self.runtime.boot();
             cache.flights.remember_uncacheable(flight.key(), now);
             if cache.sharing == Sharing::Processes {
                 let until = now + UNCACHEABLE_MEMORY;
-                // Queued by the call: there is nothing to wait for.
+                // The call queues the write: there is nothing to wait for.
                 drop(cache.store.remember_uncacheable(&flight.key(), until));
             }
         }
@@ -240,7 +243,7 @@ impl ResponseCache {
     }
 }
 
-/// Returns what an answer means for the requests that wait for it.
+/// Returns the [`FlightEnd`] for the requests that wait for this result.
 fn end_of<T>(kept: CacheStoreResult, answered: &Result<HopResponse<T>, ErrorKind>) -> FlightEnd {
     let failed =
         |status: StatusCode| status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
@@ -249,7 +252,7 @@ fn end_of<T>(kept: CacheStoreResult, answered: &Result<HopResponse<T>, ErrorKind
         (_, Ok(answered)) if failed(answered.head.status) => FlightEnd::Failed,
         (_, Ok(_)) => FlightEnd::Uncacheable,
         (_, Err(ErrorKind::Fault { .. })) => FlightEnd::Failed,
-        // Refusals, deadlines and cancellations are the leader's own.
+        // Refusals, deadlines and cancellations concern only the leader.
         (_, Err(_)) => FlightEnd::Abandoned,
     }
 }

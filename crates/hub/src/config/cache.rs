@@ -1,4 +1,4 @@
-//! The `cache` section, resolved: what is stored, where, and which lifetimes the operator adds.
+//! The resolved `cache` section: its store, and the lifetimes that the operator adds.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use url::Url;
 
 use super::values::{LookUp, LookUps};
 
-/// Parameters that mark a page of a list. What is on a page changes with every new record.
+/// Query parameters that mark a page of a list. The content of pages changes with every new record.
 const PAGE_PARAMETERS: [&str; 9] = [
     "cursor",
     "cursormark",
@@ -23,55 +23,57 @@ const PAGE_PARAMETERS: [&str; 9] = [
     "page_token",
 ];
 
-/// The `cache` section.
+/// The resolved `cache` section, as [`CacheSettings`](crate::config::settings::CacheSettings)
+/// declares it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheConfig {
-    /// Whether answers are stored and reused.
+    /// `true` if responses are stored and reused.
     pub enabled: bool,
-    /// Where, if that is set.
+    /// The directory of the store, if one is configured.
     pub directory: Option<PathBuf>,
-    /// The most bytes that stored answers take.
+    /// Maximum size of all stored responses, in bytes.
     pub max_bytes: u64,
-    /// The most bytes of them that a process keeps in memory.
+    /// Maximum size of the responses that a process keeps in memory, in bytes.
     pub memory_bytes: u64,
-    /// How many stale answers are validated in the background at once.
+    /// Maximum number of stale responses that are validated in the background at once.
     pub background: usize,
-    /// How requests use the cache, unless they say otherwise.
+    /// The [`CacheAccess`] of requests that do not choose their own.
     pub access: CacheAccess,
-    /// What holds for hosts without an entry, by role.
+    /// The [`CacheRules`] of hosts without an entry, by role.
     pub defaults: [CacheRules; 3],
-    /// What holds for known hosts, by role.
+    /// The [`CacheRules`] of hosts with an entry, by role.
     pub hosts: HashMap<Host, [CacheRules; 3]>,
 }
 
-/// How a request uses the cache.
+/// The use of the cache by a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheAccess {
-    /// Stored answers that are fresh answer it, and its answer is stored.
+    /// Fresh stored responses serve the request, and a new response is stored.
     #[default]
     Normal,
-    /// As that, but stored errors (404 and the like) do not answer it.
+    /// The same as [`CacheAccess::Normal`], but stored errors such as 404 do not serve the request.
     SkipErrors,
-    /// The origin is asked, and its answer is stored.
+    /// The request is sent to the origin, and its response is stored.
     Refresh,
     /// The cache is not used.
     Bypass,
-    /// Only the cache is used, stale answers included: nothing is sent.
+    /// Only the cache is used, stale responses included: nothing is sent.
     Offline,
 }
 
-/// What the operator adds to what an origin states.
+/// The rules that the operator adds to the declarations of an origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheRules {
-    /// Lifetimes, and whether the cache is used.
+    /// The [`Overrides`]: added lifetimes, and the choice to bypass the cache.
     pub overrides: Overrides,
-    /// The look-ups that the lifetimes hold for; `None` for all but pages of a list.
+    /// The [`LookUps`] that the lifetimes apply to, or `None` for all URLs. Pages of a list are
+    /// always excluded.
     pub lookups: Option<LookUps>,
 }
 
 impl CacheConfig {
-    /// Returns the rules for a URL and role. Files are not cached: their downloads keep validators
-    /// of their own.
+    /// Returns the [`FreshnessRules`] for a URL and role. Files are not cached, because downloads
+    /// keep their own validators.
     #[must_use]
     pub fn rules(&self, host: &Host, role: Role, url: &Url) -> FreshnessRules {
         let own = self.hosts.get(host).unwrap_or(&self.defaults);
@@ -89,7 +91,7 @@ impl CacheConfig {
 }
 
 impl CacheRules {
-    /// Says whether the lifetimes hold for a URL.
+    /// Returns whether the lifetimes apply to a URL.
     fn are_for(&self, url: &Url) -> bool {
         let is_named = self
             .lookups
@@ -109,7 +111,7 @@ impl LookUp {
     }
 }
 
-/// Says whether a URL is a page of a list. The first page by number is not distinguished from a look-up.
+/// Returns whether a URL is a page of a list. Page number 1 counts as a look-up instead.
 fn is_page(url: &Url) -> bool {
     url.query_pairs().any(|(name, value)| {
         let is_first = name.eq_ignore_ascii_case("page") && value == "1";

@@ -1,8 +1,8 @@
 //! Configuration from environment variables.
 //!
 //! `DOCSTOKG_RLIMIT__HOST__ROLE=rates:30/SECOND,max_delay_ms:150`. Shells cannot export dots and
-//! hyphens, so `_` may stand for them; such a name is matched against the hosts that are known by
-//! then, and must match exactly one.
+//! hyphens, so that `_` may replace them. Such a name must match exactly one of the hosts that
+//! lower layers name.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use docstokg_policy::role::Role;
 use super::settings::{ConfigWarnings, HostSettings, Settings};
 use super::values::host_name;
 
-/// Every variable that is read, with what it is for.
+/// All variables that the hub reads, with their purpose.
 pub const VARIABLES: [(&str, &str); 15] = [
     (
         "DOCSTOKG_CONFIG",
@@ -62,16 +62,16 @@ pub const VARIABLES: [(&str, &str); 15] = [
     ),
 ];
 
-/// What every variable of the program begins with.
+/// The prefix of every variable of the program.
 const PREFIX: &str = "DOCSTOKG_";
 const OVERRIDE: &str = "DOCSTOKG_RLIMIT__";
 const BREAKER: &str = "DOCSTOKG_BREAKER__";
 const BREAKER_RESOLVER: &str = "DOCSTOKG_BREAKER_RESOLVER__";
 const BREAKER_DEFAULTS: &str = "DOCSTOKG_BREAKER_DEFAULTS";
-/// What variables for tests of the program begin with: they are read elsewhere.
+/// The prefix of variables for tests of the program, which other code reads.
 const FOR_TESTS: &str = "DOCSTOKG_TEST_";
 
-/// The variables that matter, sorted by what they do.
+/// The variables that the hub reads, sorted by their effect.
 #[derive(Debug, Default)]
 pub(crate) struct Environment {
     pub(crate) config: Option<PathBuf>,
@@ -83,7 +83,7 @@ pub(crate) struct Environment {
     unknown: Vec<String>,
 }
 
-/// Picks out the variables that matter. Empty ones count as unset.
+/// Selects the variables that the hub reads. Empty variables count as unset.
 pub(crate) fn split(variables: &[(String, String)]) -> Environment {
     let mut environment = Environment::default();
     for (name, value) in variables
@@ -120,7 +120,7 @@ pub(crate) fn split(variables: &[(String, String)]) -> Environment {
 }
 
 impl Environment {
-    /// Reads the variables as a layer over `below`, whose hosts are the known ones.
+    /// Reads the variables as a layer of [`Settings`] over `below`, whose hosts are the known ones.
     pub(crate) fn settings(&self, below: &Settings, problems: &mut Vec<ConfigProblem>) -> Settings {
         let mut settings = Settings::default();
         for (name, value) in &self.overrides {
@@ -177,7 +177,7 @@ impl Environment {
     }
 }
 
-/// Reads the host and role out of a variable's name.
+/// Parses the [`Host`] and [`Role`] in the name of a variable.
 fn host_and_role(
     name: &str,
     below: &Settings,
@@ -205,14 +205,15 @@ fn host_and_role(
     known_host(host, below, source, problems).map(|host| (host, role))
 }
 
-/// Reports that a variable is not known, and which one may have been meant.
+/// Returns a [`ConfigProblem`] for an unknown variable, with the nearest known name.
 pub fn unknown_variable<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> ConfigProblem {
     let source = ValueSource::Environment(name.into());
     ConfigProblem::without_key(&source, "this variable is not known and has no effect")
         .suggesting(nearest(name, known))
 }
 
-/// Reads a host out of a variable's name, in which `_` may stand for what shells cannot export.
+/// Parses a [`Host`] in the name of a variable, in which `_` may replace characters that shells
+/// cannot export.
 fn known_host(
     text: &str,
     below: &Settings,
@@ -227,7 +228,11 @@ fn known_host(
     found.map_err(|problem| problems.push(problem)).ok()
 }
 
-/// Finds the one known host that is spelled so with `_` for what shells cannot export.
+/// Finds the only known host with this spelling, in which `_` replaces characters that shells
+/// cannot export.
+///
+/// # Errors
+/// Returns a [`ConfigProblem`] if no known host or more than one has this spelling.
 fn host_spelled(text: &str, below: &Settings, source: &ValueSource) -> Result<Host, ConfigProblem> {
     let spelling = |host: &Host| host.as_str().replace(['.', '-', ':'], "_");
     let wanted = text.to_ascii_lowercase();

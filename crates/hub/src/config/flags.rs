@@ -1,4 +1,4 @@
-//! Configuration from the command line, in the syntax that the seeds of this project set.
+//! Configuration from the command line, in the syntax of the project's original specifications.
 
 use docstokg_config::reader::{Aliases, read};
 use docstokg_config::{
@@ -10,25 +10,27 @@ use docstokg_policy::role::Role;
 use super::settings::{BreakerSettings, HostSettings, Settings};
 use super::values::host_name;
 
-/// What the command line says, as written.
+/// The values of the command line, as text.
 #[derive(Clone, Debug, Default)]
 pub struct CommandLineFlags {
-    /// `--rate HOST:ROLE=rates:25/SECOND+10000/HOUR,max_delay_ms:150`
+    /// Values of `--rate`, such as `HOST:ROLE=rates:25/SECOND+10000/HOUR,max_delay_ms:150`.
     pub rate: Vec<String>,
-    /// `--rate-backend KIND`
+    /// The value of `--rate-backend KIND`.
     pub rate_backend: Option<String>,
-    /// `--rate-dsn DSN`
+    /// The value of `--rate-dsn DSN`.
     pub rate_dsn: Option<String>,
-    /// `--max-inflight N`
+    /// The value of `--max-inflight N`.
     pub max_inflight: Option<String>,
-    /// `--aimd enabled=true,high_429_ratio=0.08,decrease=25,increase=5`
+    /// The value of `--aimd`, such as `enabled=true,high_429_ratio=0.08,decrease=25,increase=5`.
     pub aimd: Option<String>,
-    /// `--breaker
-    /// HOST=fail_max:5,reset:60,retry_after_cap:900,window.threshold_failures:3,window.window_s:10,trial_calls.metadata:2,roles.artifact.fail_max:4`
+    /// Values of `--breaker`, such as `HOST=fail_max:5,reset:60,retry_after_cap:900`.
+    ///
+    /// Keys of nested sections have dots: `window.threshold_failures:3`, `trial_calls.metadata:2`,
+    /// `roles.artifact.fail_max:4`.
     pub breaker: Vec<String>,
-    /// `--breaker-resolver NAME=fail_max:4,reset:45`
+    /// Values of `--breaker-resolver`, such as `NAME=fail_max:4,reset:45`.
     pub breaker_resolver: Vec<String>,
-    /// `--deadline SECONDS`
+    /// The value of `--deadline SECONDS`.
     pub deadline: Option<String>,
 }
 
@@ -48,7 +50,7 @@ const BREAKER_ALIASES: Aliases<5> = [
     ("jitter", "jitter_ms"),
 ];
 
-/// Reads the flags as a layer.
+/// Reads the flags as a layer of [`Settings`].
 pub(crate) fn settings(flags: &CommandLineFlags, problems: &mut Vec<ConfigProblem>) -> Settings {
     let mut settings = Settings::default();
     for text in &flags.rate {

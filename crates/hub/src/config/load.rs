@@ -1,4 +1,4 @@
-//! Bringing the layers together: defaults < shipped < file < environment < flags.
+//! Loading the configuration: the layers defaults < shipped < file < environment < flags.
 
 use std::path::{Path, PathBuf};
 
@@ -16,24 +16,24 @@ use super::{BackendKind, Config};
 
 const SHIPPED: &str = include_str!("../../data/shipped.yaml");
 
-/// Where configuration comes from.
+/// The sources of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigSources {
-    /// The configuration file, if one is named.
+    /// The path of the configuration file, if one is given.
     pub file: Option<PathBuf>,
-    /// The environment.
+    /// The environment variables, as names and values.
     pub environment: Vec<(String, String)>,
-    /// What the command line says.
+    /// The [`CommandLineFlags`] with the values of the command line.
     pub flags: CommandLineFlags,
-    /// Where the program keeps state if nothing is said; `None` for the library's default, memory.
+    /// The program's default [`BackendKind`], or `None` for the library's default: memory.
     pub backend: Option<BackendKind>,
-    /// Whether the program stores answers if nothing is said; the library does not.
+    /// `true` if the program stores responses by default. The library's default is `false`.
     pub caches: bool,
 }
 
 section! {
-    /// The sections of a program that has the hub's alone: it may read a file that also configures
-    /// others.
+    /// The hub's sections, for a program without other sections. The other sections of a shared
+    /// file are accepted, but not read.
     HubAlone {
         ..hub: Settings,
         @telemetry: UnreadSection,
@@ -57,24 +57,24 @@ impl AsRef<Settings> for HubAlone {
     }
 }
 
-/// Returns the configuration that the program ships with.
+/// Returns the [`Config`] that the program ships with.
 ///
 /// # Errors
-/// None in a build that passed its tests.
+/// Returns [`ConfigProblems`] only if the shipped file is invalid, which the tests exclude.
 pub fn shipped() -> Result<Config, ConfigProblems> {
     load(&ConfigSources::default()).map(|(config, _)| config)
 }
 
-/// Reads all layers of the hub's sections. Sections that other crates own are left unread.
+/// Reads all layers of the hub's sections. Sections of other crates are not read.
 ///
 /// # Errors
-/// Every problem in every layer, each with its position.
+/// Returns every problem in every layer, each with its position.
 pub fn load(sources: &ConfigSources) -> Result<(Config, Settings), ConfigProblems> {
     let (config, read) = layers::<HubAlone>(sources).resolve(|read| read.hub.resolve())?;
     Ok((config, read.hub))
 }
 
-/// Returns the files that [`layers`] reads.
+/// Returns the paths of the files that [`layers`] reads.
 #[must_use]
 pub fn files(sources: &ConfigSources) -> Vec<PathBuf> {
     let environment = environment::split(&sources.environment);
@@ -83,8 +83,8 @@ pub fn files(sources: &ConfigSources) -> Vec<PathBuf> {
     files.into_iter().flatten().collect()
 }
 
-/// Reads all layers for a program whose sections include the hub's. The program adds what the
-/// environment and its flags say about its own sections, and resolves all of them.
+/// Reads all [`Layers`] for a program whose sections include the hub's. The program adds the
+/// variables and flags of its own sections, and resolves all of them.
 #[must_use]
 pub fn layers<T: Section + From<Settings> + AsRef<Settings>>(sources: &ConfigSources) -> Layers<T> {
     let mut layers = Layers::<T>::default();
@@ -106,8 +106,8 @@ pub fn layers<T: Section + From<Settings> + AsRef<Settings>>(sources: &ConfigSou
     layers
 }
 
-/// Reads a configuration file. One that holds a single section without its name is read as that,
-/// and says so.
+/// Reads a configuration file. A file with the keys of a single section is read as that section,
+/// with a warning.
 fn whole_or_section<T: Section + From<Settings>>(
     path: &Path,
     problems: &mut Vec<ConfigProblem>,
@@ -131,7 +131,7 @@ fn whole_or_section<T: Section + From<Settings>>(
     T::from(warning).over(read)
 }
 
-/// Reads a file that holds one section without its name.
+/// Reads a file that consists of one section without its name.
 fn section_alone<T: Section>(name: &str, path: &Path, problems: &mut Vec<ConfigProblem>) -> T {
     match read_file(path, problems) {
         Some(node) => document::read(ConfigNode::nested(&[name], node), problems),
@@ -139,7 +139,7 @@ fn section_alone<T: Section>(name: &str, path: &Path, problems: &mut Vec<ConfigP
     }
 }
 
-/// Reads what is shipped for known hosts, and fills in the program's own defaults.
+/// Reads the shipped values of known hosts, and adds the program's own defaults.
 fn shipped_settings(sources: &ConfigSources, problems: &mut Vec<ConfigProblem>) -> Settings {
     let Some(mut node) = read_text(SHIPPED, "shipped.yaml", problems) else {
         return Settings::default();

@@ -1,4 +1,4 @@
-//! From what was written to what applies: defaults filled in, contradictions found.
+//! Resolution of [`Settings`] to a [`Config`]: fills in defaults and reports contradictions.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ mod requests;
 
 pub use requests::is_email_address;
 
-/// The longest time that any setting may name, in seconds: a year.
+/// Maximum value of any duration setting, in seconds: a year.
 const MAX_SETTING_S: f64 = 366.0 * 86_400.0;
 
 impl Settings {
-    /// Turns what is written into what applies.
+    /// Resolves the settings to the [`Config`] that applies.
     ///
     /// # Errors
-    /// Every contradiction and every value that is out of its range.
+    /// Returns every contradiction and every value out of its range.
     pub fn resolve(&self) -> Result<Config, Vec<ConfigProblem>> {
         let problems = &mut Vec::new();
         let limits = limits::limits(self, problems);
@@ -43,7 +43,7 @@ impl Settings {
     }
 }
 
-/// Reads a length in seconds, at most a year.
+/// Converts a setting in seconds to a [`Duration`], and reports a value of more than a year.
 fn seconds(set: &SourcedValue<f64>, key: &str, problems: &mut Vec<ConfigProblem>) -> Duration {
     if set.value > MAX_SETTING_S {
         let message = format!("{} seconds is longer than a year", set.value);

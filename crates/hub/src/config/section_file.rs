@@ -1,5 +1,4 @@
-//! A file that holds a single section, as `ratelimits.yaml` and `breakers.yaml` do: which one it
-//! is.
+//! Recognition of files with a single section, such as `ratelimits.yaml` and `breakers.yaml`.
 
 use docstokg_config::node::ConfigValue;
 use docstokg_config::{ConfigNode, Section};
@@ -7,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::settings::{BreakerSettings, BreakersSettings, HostSettings, LimitsSettings};
 
-/// A section that may stand in a file of its own.
+/// A section that may be the whole content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SectionFile {
     Limits,
@@ -22,14 +21,14 @@ impl SectionFile {
         }
     }
 
-    /// Recognises the section that a file holds without its name; `None` for a whole configuration
-    /// with the sections `T`.
+    /// Returns the section that a file contains without its name, or `None` for a whole
+    /// configuration with the sections `T`.
     pub(super) fn of<T: Section>(node: &ConfigNode) -> Option<Self> {
         let sections = declared::<T>();
         let limits = declared::<LimitsSettings>();
         let breakers = declared::<BreakersSettings>();
         let keys = keys(node);
-        // `resolvers` is a section and a key of `breakers`: it decides nothing.
+        // `resolvers` is both a section and a key of `breakers`, so that it decides nothing.
         let any = |own: &Json, others: [&Json; 2]| {
             let is_own = |key: &&str| has(own, key) && !others.iter().any(|other| has(other, key));
             keys.iter().any(is_own)

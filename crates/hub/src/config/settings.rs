@@ -1,7 +1,7 @@
-//! The hub's sections as written: every key optional, every value with its position.
+//! The hub's sections as written: every key is optional, and every value has its position.
 //!
 //! Each group of keys is declared once, with the documentation and the default of every key. A
-//! program that has further sections holds [`Settings`] beside them, at the same level.
+//! program with further sections has [`Settings`] beside them, at the same level.
 
 use docstokg_config::{
     ByName, ConfigKey, ConfigProblem, MapReader, NamedSections, Section, section,
@@ -25,7 +25,7 @@ pub use limits::{
 pub use requests::{IdentitySettings, RetrySettings, SiteSettings, TransportSettings};
 
 section! {
-    /// Everything that can be configured in the hub.
+    /// All keys that configure the hub.
     Settings {
         ..warnings: ConfigWarnings,
         +limits: LimitsSettings,
@@ -38,8 +38,9 @@ section! {
     }
 }
 
-/// What is not wrong and yet worth reporting to the user. It has no keys, and travels with the layer
-/// that it was found in.
+/// Warnings about settings that are valid, but probably not intended.
+///
+/// Warnings have no key. They belong to the layer in which they were found.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigWarnings(pub Vec<ConfigProblem>);
 

@@ -10,25 +10,26 @@ use docstokg_policy::role::Role;
 
 use super::{BudgetLimits, Config, RoleLimits};
 
-/// Says how to change the limits of a host and role.
+/// Returns a hint for changing the limits of a host and role.
 #[must_use]
 pub fn change_hint(host: &str, role: Role) -> String {
     format!("to change it: --rate {host}:{role}=rates:RATES, or limits.hosts in the configuration")
 }
 
-/// One row of the table of limits.
+/// A row of the table of limits.
 #[derive(Clone, Debug)]
 pub struct LimitRow {
-    /// The host, or `*` for all others.
+    /// The host, or `*` for all hosts without an entry.
     pub host: String,
-    /// The role.
+    /// The role that the limits apply to.
     pub role: Role,
-    /// Rates, waits and concurrency, each with its source.
+    /// The [`RoleLimits`]: rates, waits and concurrency, each with its source.
     pub limits: RoleLimits,
-    /// The limits of kinds of requests, by name, beside those of the metadata requests of the host.
+    /// The [`BudgetLimits`] of kinds of requests, by name. Only rows of the metadata role have
+    /// kinds.
     pub kinds: Vec<(Arc<str>, BudgetLimits)>,
-    /// Keys whose shipped value for this host applies although the user's `limits.defaults` set
-    /// another.
+    /// Keys whose shipped value for this host applies, although the user's `limits.defaults` set
+    /// another value.
     pub over_defaults: Vec<&'static str>,
 }
 
@@ -50,7 +51,7 @@ impl LimitRow {
         }
     }
 
-    /// Returns the keys of the row, each with the source of its value.
+    /// Returns the keys of the row, each with the [`ValueSource`] of its value.
     #[must_use]
     pub fn sources(&self) -> [(&'static str, &ValueSource); 4] {
         by_key(&self.limits)
@@ -77,7 +78,8 @@ fn by_key(limits: &RoleLimits) -> [(&'static str, &ValueSource); 4] {
     ]
 }
 
-/// Returns the effective limits: the defaults first, then each known host, by name.
+/// Returns the effective limits of a [`Config`]: the defaults first, then each known host by name.
+/// If `only` is given, the rows are those of this host.
 #[must_use]
 pub fn limit_rows(config: &Config, only: Option<&Host>) -> Vec<LimitRow> {
     let row = |host: &str, role, limits: &RoleLimits| LimitRow::new(host, role, limits, config);
@@ -110,7 +112,7 @@ fn says_something(limits: &RoleLimits, defaults: &RoleLimits) -> bool {
     limits != defaults
 }
 
-/// Writes rates for a person; none at all is `unlimited`.
+/// Formats the rates of [`RoleLimits`] for people. No rates are `unlimited`.
 #[must_use]
 pub fn rates_text(limits: &RoleLimits) -> String {
     if limits.rates.value.is_empty() {

@@ -1,4 +1,4 @@
-//! Types of values that only the hub has: rates, statuses, hosts, the location of a store.
+//! Types of values that only the hub has: rates, statuses, hosts and the location of a store.
 
 use docstokg_config::node::ConfigValue;
 use docstokg_config::setting::whole;
@@ -40,7 +40,7 @@ impl Setting for BaseUrl {
     }
 }
 
-/// Where a store is. May hold a password, which is never shown.
+/// The location of a store. May contain a password, which is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Dsn(pub String);
 
@@ -66,7 +66,7 @@ impl Setting for Dsn {
     }
 }
 
-/// Windows that all hold: a list of rates, or one text with `+` between them.
+/// A list of windows that apply together: a list of rates, or a text with `+` between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateList(pub Vec<Window>);
 
@@ -106,14 +106,14 @@ impl Setting for RateList {
     }
 }
 
-/// Which limits are learned from refusals: `off`, `tighten`, or `up_to: RATE`.
+/// The choice of limits to learn from refusals: `off`, `tighten`, or `up_to: RATE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LearnSetting {
-    /// None.
+    /// Limits are not learned.
     Off,
-    /// Those below the configured ones.
+    /// Learned limits are below the configured ones.
     Tighten,
-    /// Whatever a host admits, and never more than this.
+    /// Learned limits replace the default windows, up to this rate.
     UpTo(Window),
 }
 
@@ -201,10 +201,10 @@ impl Setting for StatusList {
     }
 }
 
-/// Reads the name of a host as a key or value of the configuration. A wildcard names no host.
+/// Parses the name of a [`Host`] as a key or value of the configuration. Wildcards are invalid.
 ///
 /// # Errors
-/// What is wrong with it, and what to write instead.
+/// Returns the problem, and the text to write instead.
 pub(super) fn host_name(text: &str) -> Result<Host, String> {
     match text.trim() {
         "*" => Err(
@@ -218,7 +218,7 @@ pub(super) fn host_name(text: &str) -> Result<Host, String> {
     }
 }
 
-/// What the name of a host looks like, as a pattern of JSON schema.
+/// The pattern of a host name, for the JSON schema.
 pub(super) const HOST_PATTERN: &str = "^[^*/@\\s]+$";
 
 /// A list of hosts, in canonical form.
@@ -248,12 +248,11 @@ impl Setting for HostList {
     }
 }
 
-/// Which requests are look-ups: beginnings of paths, each with the beginning of a parameter where
-/// one is needed.
+/// The requests that count as look-ups, each described by a [`LookUp`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookUps(pub Vec<LookUp>);
 
-/// The beginning of a path, and of a parameter's value.
+/// The beginning of a path, and optionally of a parameter's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookUp {
     /// The beginning of the path.

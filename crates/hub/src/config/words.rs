@@ -1,4 +1,4 @@
-//! Settings that are one word out of a few.
+//! Settings whose value is one of a few words.
 
 use docstokg_config::words;
 use docstokg_policy::pacing::Pacing;
@@ -7,43 +7,43 @@ use docstokg_policy::rate_headers::ResetForm;
 words! {
     /// A kind of store.
     BackendKind {
-        /// This process only.
+        /// A store in the memory of this process.
         Memory = "memory",
-        /// All processes of this machine, through a mapped file.
+        /// A store for all processes of this machine, in a mapped file.
         Multiprocess = "multiprocess",
-        /// All processes of this machine, through a database in the state directory.
+        /// A store for all processes of this machine, in a database in the state directory.
         Sqlite = "sqlite",
-        /// Several machines, through a Redis or Valkey server.
+        /// A store for several machines, on a Redis or Valkey server.
         Redis = "redis",
     }
 }
 
 words! {
-    /// What to do while the store does not answer.
+    /// The behaviour while the store does not reply.
     OnStoreFailure {
-        /// Go on with this process's share of the limits.
+        /// Continue with this process's share of the limits.
         Local = "local",
-        /// Send nothing.
+        /// Send no requests.
         Refuse = "refuse",
     }
 }
 
 words! {
-    /// Over what a bound on requests at once holds.
+    /// The processes that a limit on requests at once applies to.
     Concurrency {
-        /// This process.
+        /// Each process has its own limit.
         Local = "local",
-        /// All processes that share the store.
+        /// All processes that share the store have one limit.
         Shared = "shared",
     }
 }
 
 words! {
-    /// How the requests of a budget are spread over its windows.
+    /// The spreading of a budget's requests over its windows, as a word for [`Pacing`].
     PacingWord {
-        /// At equal distances.
+        /// Requests at equal distances.
         Even = "even",
-        /// As many at once as the windows allow.
+        /// As many requests at once as the windows allow.
         Burst = "burst",
     }
 }
@@ -58,23 +58,23 @@ impl From<PacingWord> for Pacing {
 }
 
 words! {
-    /// What the rate headers of a host may do to its limits.
+    /// The effect of a host's rate headers on its limits.
     TrustWord {
-        /// Make them stricter.
+        /// Headers make limits stricter.
         Tighten = "tighten",
-        /// Make them stricter, and raise them to what the headers state.
+        /// Headers make limits stricter, or raise them to the declared values.
         Raise = "raise",
-        /// Nothing: they are not read.
+        /// Headers have no effect and are not read.
         Ignore = "ignore",
     }
 }
 
 words! {
-    /// How the reset in a rate header is written.
+    /// The form of the reset in a rate header, as a word for [`ResetForm`].
     ResetWord {
-        /// Recognised by its size.
+        /// Recognised by the size of the number.
         Auto = "auto",
-        /// Seconds left.
+        /// Seconds until the reset.
         Seconds = "seconds",
         /// Seconds since 1970.
         Epoch = "epoch",
@@ -92,19 +92,19 @@ impl From<ResetWord> for ResetForm {
 }
 
 words! {
-    /// What must have reached the disk before a file appears.
+    /// The data that must be on the disk before a file appears under its name.
     Durability {
-        /// Contents and name, several files in one go.
+        /// Contents and name, synchronised for several files together.
         Batched = "batched",
-        /// Nothing: the operating system writes when it likes.
+        /// No data: the operating system writes at its own time.
         None = "none",
     }
 }
 
 words! {
-    /// Which hosts receive the address of the person behind a run.
+    /// The hosts that receive the user's e-mail address.
     Contact {
-        /// The services that are asked for metadata.
+        /// Only services that are queried for metadata.
         Services = "services",
         /// Every host.
         Everywhere = "everywhere",

@@ -1,14 +1,15 @@
-//! One content encoding: its decoder, and the output that counts and stops it at the caps.
+//! A single content encoding: its decoder, and the output that counts bytes and stops at the caps.
 
 use std::io::{self, Write};
 
 use super::DecodeError;
 
-/// How much a stage may make of the input of one step. Honest encoders make no more than a
-/// thousandfold, which is a quarter of this.
+/// Maximum output of a stage in one step, in bytes: four times the expansion of honest encoders,
+/// which is at most a thousandfold.
 pub(super) const STEP_OUTPUT: usize = 16 << 20;
 
-/// Makes the stage that undoes an encoding; `None` for one that we did not ask for.
+/// Returns the [`DecodeStage`] of an encoding, or `None` for an encoding that the hub does not
+/// request.
 pub(super) fn stage(name: &str) -> Option<Box<dyn DecodeStage>> {
     Some(match name {
         "br" => Box::new(brotli::DecompressorWriter::new(
@@ -29,14 +30,14 @@ pub(super) fn stage(name: &str) -> Option<Box<dyn DecodeStage>> {
     })
 }
 
-/// One decoder, and what it has made.
+/// A decoder with its output.
 pub(super) trait DecodeStage: Send {
     fn push(&mut self, bytes: &[u8]) -> io::Result<()>;
     fn end(&mut self) -> io::Result<()>;
     fn out(&mut self) -> &mut CappedOutput;
 }
 
-/// The output of a stage: collects, counts and says stop.
+/// The output of a stage: collects bytes, counts them, and stops at the caps.
 #[derive(Default)]
 pub(super) struct CappedOutput {
     pub(super) bytes: Vec<u8>,
@@ -109,7 +110,8 @@ impl DecodeStage for zstd::stream::zio::Writer<CappedOutput, zstd::stream::raw::
     }
 }
 
-/// "deflate" is zlib by the RFC and bare deflate by some servers: the first byte decides.
+/// Decoder of "deflate", which is zlib by the RFC and bare deflate by some servers. The first byte
+/// decides.
 struct Inflate {
     engine: Option<flate2::Decompress>,
     out: CappedOutput,

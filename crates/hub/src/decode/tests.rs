@@ -61,7 +61,7 @@ fn decode(
     Ok(plain)
 }
 
-/// Takes steps until there is nothing left to do.
+/// Calls [`Decoder::step`] until the decoder is idle.
 fn run(decoder: &mut Decoder, plain: &mut Vec<u8>) -> Result<(), DecodeError> {
     loop {
         match decoder.step()? {
@@ -95,8 +95,8 @@ fn more_than_three_encodings_are_refused_however_many_are_named() {
     );
 }
 
-/// Members without contents cost time and give nothing: each step does little, also where they
-/// come out of another stage.
+/// Empty members take time and yield no output. Each step does little work, even if the members are
+/// the output of another stage.
 #[test]
 fn empty_members_are_decoded_in_small_steps() {
     let members: Vec<u8> = encode("gzip", b"").repeat(8_000);
@@ -121,7 +121,7 @@ fn empty_members_are_decoded_in_small_steps() {
     }
 }
 
-/// What an outer stage makes is bounded as well, though an inner one makes nothing of it.
+/// The output of an outer stage is limited as well, even if an inner stage yields no bytes.
 #[test]
 fn a_bomb_between_two_stages_is_stopped() {
     let inner: Vec<u8> = encode("gzip", b"").repeat(1 << 20);
@@ -206,8 +206,8 @@ fn garbage_and_cut_bodies_are_malformed() {
 }
 
 proptest::proptest! {
-    /// Whatever is made of coded bytes, in whatever chain: it ends, within the caps, in a
-    /// bounded number of steps.
+    /// Decoding any bytes in any chain of decoders ends within the caps, and in a bounded number of
+    /// steps.
     #[test]
     fn fuzz_a_chain_of_decoders_ends_within_its_caps(
         chain in proptest::collection::vec(0..4_usize, 1..4),

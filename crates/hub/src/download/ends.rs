@@ -1,5 +1,5 @@
-//! The beginning and the end of a file, kept while it is written, so that its type is known without
-//! reading it back.
+//! The beginning and the end of a file, kept while it is written. The type of a file is thus known
+//! without reading the file again.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,19 +8,19 @@ use std::path::Path;
 /// The first and the last bytes of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileEnds {
-    /// The first bytes, up to [`FileEnds::FIRST`] of them.
+    /// The first bytes, at most [`FileEnds::FIRST`] of them.
     pub first: Vec<u8>,
-    /// The last bytes, up to [`FileEnds::LAST`] of them.
+    /// The last bytes, at most [`FileEnds::LAST`] of them.
     pub last: Vec<u8>,
 }
 
 impl FileEnds {
-    /// How many of the first bytes are kept.
+    /// Maximum number of first bytes that are kept.
     pub const FIRST: usize = 64 << 10;
-    /// How many of the last bytes are kept.
+    /// Maximum number of last bytes that are kept.
     pub const LAST: usize = 2 << 10;
 
-    /// Takes in the next piece.
+    /// Adds the next piece of the file.
     pub(crate) fn take(&mut self, piece: &[u8]) {
         let room = Self::FIRST - self.first.len();
         self.first
@@ -31,10 +31,10 @@ impl FileEnds {
         self.last.extend_from_slice(new);
     }
 
-    /// Reads them from a file that is there.
+    /// Reads the ends of an existing file.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// Returns an [`io::Error`] if the file cannot be read.
     pub fn of(path: &Path) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let mut ends = Self::default();
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// However a file comes in pieces, its ends are those of the whole.
+        /// The ends of a file do not depend on the pieces in which it arrives.
         #[test]
         fn the_ends_are_those_of_the_whole(
             lengths in prop::collection::vec(0_usize..5_000, 0..40),

@@ -1,19 +1,19 @@
-//! The SHA-256 of a body on its way. Small ones are hashed where they are read; a large one gets a
-//! thread, so that the next piece is read while the last one is hashed.
+//! The SHA-256 of a file, computed while its body arrives. Small bodies are hashed where they are
+//! read. A large body gets a thread, so that the next piece is read while the last one is hashed.
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 
-/// From how many bytes on a body is large.
+/// Minimum size in bytes of a body that is hashed by a thread.
 const MIN_THREADED_BYTES: u64 = 4 << 20;
-/// How many bytes are handed over at once: two threads that wake each other for every piece do
-/// little else.
+/// The number of bytes that are sent to the thread together. Waking each other for every piece
+/// would take most of the time of both threads.
 const CHUNK_BYTES: usize = 1 << 20;
-/// How many such chunks may wait to be hashed.
+/// Maximum number of chunks that wait to be hashed.
 const MAX_WAITING_CHUNKS: usize = 8;
 
-/// A hash that grows.
+/// The hash of the pieces so far.
 pub(crate) struct FileHashing {
     seen: u64,
     hasher: ChunkHasher,
@@ -28,7 +28,7 @@ enum ChunkHasher {
     },
 }
 
-/// Pieces that are handed over together.
+/// Pieces that are sent to the thread together.
 #[derive(Default)]
 struct PieceBatch {
     pieces: Vec<Bytes>,
@@ -36,7 +36,7 @@ struct PieceBatch {
 }
 
 impl PieceBatch {
-    /// Adds a piece, and returns all there are when they are enough.
+    /// Adds a piece. Returns all collected pieces when they reach [`CHUNK_BYTES`].
     fn put(&mut self, piece: Bytes) -> Option<Vec<Bytes>> {
         self.bytes += piece.len();
         self.pieces.push(piece);
@@ -49,7 +49,7 @@ impl PieceBatch {
 }
 
 impl FileHashing {
-    /// Continues from the hash of what is there already.
+    /// Continues from the hash of the bytes that a file already has.
     pub(crate) fn from(hash: Sha256) -> Self {
         Self {
             seen: 0,
@@ -57,7 +57,7 @@ impl FileHashing {
         }
     }
 
-    /// Takes in a piece.
+    /// Hashes a piece.
     pub(crate) async fn update(&mut self, piece: &Bytes) {
         self.seen += piece.len() as u64;
         if self.seen >= MIN_THREADED_BYTES
@@ -70,14 +70,14 @@ impl FileHashing {
             ChunkHasher::Inline(hash) => hash.update(piece),
             ChunkHasher::Threaded { chunk, chunks, .. } => {
                 if let Some(full) = chunk.put(piece.clone()) {
-                    // The thread ends only after this side has: it always receives the chunk.
+                    // The thread ends only after this side, so that it always receives the chunk.
                     let _ = chunks.send(full).await;
                 }
             }
         }
     }
 
-    /// Returns the digest of everything.
+    /// Returns the digest of all pieces, or `None` if the thread ended early.
     pub(crate) async fn finish(self) -> Option<Vec<u8>> {
         let hash = match self.hasher {
             ChunkHasher::Inline(hash) => *hash,
@@ -95,7 +95,7 @@ impl FileHashing {
     }
 }
 
-/// Moves a hash to a thread of its own.
+/// Moves a hash to a new thread. Returns `None` if no thread can be started.
 fn threaded(mut hash: Box<Sha256>) -> Option<ChunkHasher> {
     let (chunks, mut waiting) = mpsc::channel::<Vec<Bytes>>(MAX_WAITING_CHUNKS);
     let (done, digest) = oneshot::channel();

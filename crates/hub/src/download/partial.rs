@@ -1,8 +1,8 @@
-//! A download that may be resumed where it broke off: RFC 9110 sections 13.1.5 and 14.
+//! Downloads that resume after an interruption (RFC 9110 sections 13.1.5 and 14).
 //!
-//! The part file has a stable name beside the final one, and a note beside it says which URL it
-//! came from and by which strong validator the origin may be asked for the rest. Without one the
-//! next attempt starts anew.
+//! The part file has a stable name beside the final one. A note beside the part file has a
+//! fingerprint of its URL and a strong validator, with which a later attempt requests the rest.
+//! Without a validator, the next attempt starts from the beginning.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -22,33 +22,36 @@ use url::Url;
 use super::FileEnds;
 use crate::files::hex;
 
-/// Bodies of this size get their note at once: a killed process should not have to fetch them
-/// again.
+/// Minimum length in bytes of a body whose note is written before the body is read. A killed
+/// process then need not download the body again.
 const MIN_NOTED_BYTES: u64 = 1 << 20;
-/// How much older than the answer a date must be to tell two versions apart (RFC 9110, 8.8.2.2).
+/// Minimum age of `Last-Modified` for a strong validator, relative to the response (RFC 9110
+/// section
+/// 8.8.2.2).
 const CERTAIN_AGE: Duration = Duration::from_secs(60);
 
-/// What is known about a part file.
+/// The content of a note: the origin of a part file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PartFileNote {
-    /// A fingerprint of the URL: it may carry credentials, which are never written to disk.
+    /// A fingerprint of the URL. The URL itself may contain credentials, which are never written to
+    /// disk.
     url: String,
-    /// The validator to send in `If-Range`.
+    /// The validator for `If-Range`.
     validator: String,
 }
 
-/// Where a resumable download stands.
+/// The state of a resumable download on the disk.
 #[derive(Debug)]
 pub(crate) struct ResumableDownload {
     part: PathBuf,
     note: PathBuf,
-    /// There is a note, whatever it says.
+    /// `true` if there is a note, even an unreadable one.
     noted: bool,
-    /// What it said when the rest was asked for.
+    /// The [`PartFileNote`] with which the rest was requested.
     asked_by: Option<PartFileNote>,
 }
 
-/// A part file to write to, and what is known of what it has already.
+/// A part file that is open for writing, and the facts about the bytes that it already has.
 pub(crate) struct BegunDownload {
     pub(crate) file: File,
     pub(crate) hash: Sha256,
@@ -56,14 +59,14 @@ pub(crate) struct BegunDownload {
     pub(crate) bytes: u64,
 }
 
-/// What an answer to a request for the rest means.
+/// The meaning of a response to a request for the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResumeStart {
-    /// The whole body comes.
+    /// The body is complete, so that the file starts from the beginning.
     Anew,
-    /// The body continues after so many bytes.
+    /// The body continues after this number of bytes.
     After(u64),
-    /// Something else: what is there is of no use.
+    /// The response does not fit, and the part file is useless.
     Useless,
 }
 
@@ -86,11 +89,11 @@ impl ResumableDownload {
         &self.part
     }
 
-    /// Adds what asks for the rest, if there is a beginning that can be gone on with. Returns its
-    /// length.
+    /// Adds the headers that request the rest, if the part file can be continued. Returns the
+    /// length of the part file.
     pub(crate) fn ask_for_rest(&mut self, url: &Url, headers: &mut HeaderMap) -> Option<u64> {
         let text = read_note(&self.note);
-        // One that cannot be read is in the way all the same.
+        // An unreadable note must be removed later as well.
         self.noted = !text
             .as_ref()
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -110,8 +113,8 @@ impl ResumableDownload {
         Some(length)
     }
 
-    /// Reads what the answer means for what is there. Only all of the rest, of the same version,
-    /// may be appended.
+    /// Returns the [`ResumeStart`] that a response allows. Only the complete rest of the same
+    /// version may be appended.
     pub(crate) fn start(
         &self,
         asked: Option<u64>,
@@ -126,7 +129,7 @@ impl ResumableDownload {
                     ResumeStart::Useless
                 }
             }
-            // No part was requested, or what is there is as long as the whole or longer.
+            // Either no part was requested, or the part file is at least as long as the whole file.
             (None, StatusCode::PARTIAL_CONTENT) | (Some(_), StatusCode::RANGE_NOT_SATISFIABLE) => {
                 ResumeStart::Useless
             }
@@ -169,13 +172,16 @@ impl ResumableDownload {
             && own.is_none_or(|own| own == note.validator)
     }
 
-    /// Opens the part file to continue after `length` bytes, or anew; returns it with the hash of
-    /// what is there.
+    /// Opens the part file, to continue or to start from the beginning. Returns the file with the
+    /// hash of its present bytes.
+    ///
+    /// # Errors
+    /// Returns an [`io::Error`] if the part file cannot be opened or read.
     pub(crate) fn open(&mut self, start: ResumeStart) -> io::Result<BegunDownload> {
         let (mut hash, mut ends) = (Sha256::new(), FileEnds::default());
         let ResumeStart::After(length) = start else {
             self.forget();
-            // Whatever lies there is not written through: it may be a link.
+            // An existing entry may be a link: remove the entry instead of writing through it.
             remove(&self.part)?;
             let file = File::options()
                 .write(true)
@@ -223,14 +229,14 @@ impl ResumableDownload {
         })
     }
 
-    /// Records what is needed to resume a large body before it is read: the process may be killed.
+    /// Writes the note of a large body before the body is read, because the process may be killed.
     pub(crate) fn note_begun(&mut self, url: &Url, headers: &HeaderMap, expected: Option<u64>) {
         if expected.is_some_and(|length| length >= MIN_NOTED_BYTES) {
             self.note(url, headers);
         }
     }
 
-    /// Records what is needed to resume, where the origin says enough.
+    /// Writes the note, if the headers have a strong validator.
     pub(crate) fn note(&mut self, url: &Url, headers: &HeaderMap) {
         if let Some(validator) = strong_validator(headers)
             && let Ok(text) = serde_json::to_vec(&PartFileNote {
@@ -238,17 +244,17 @@ impl ResumableDownload {
                 validator,
             })
         {
-            // Without a note the next attempt starts anew.
+            // Without a note, the next attempt starts from the beginning.
             self.noted = write_note(&self.note, &text).is_ok();
         }
     }
 
-    /// Returns whether what is there can be resumed.
+    /// Returns whether the part file can be resumed.
     pub(crate) fn is_noted(&self) -> bool {
         self.noted
     }
 
-    /// Removes the note: what it spoke of is complete, or gone.
+    /// Removes the note, because its part file is complete or removed.
     pub(crate) fn forget(&mut self) {
         if std::mem::take(&mut self.noted) {
             let _ = std::fs::remove_file(&self.note);
@@ -256,13 +262,13 @@ impl ResumableDownload {
     }
 }
 
-/// Returns the flags with which no link is opened, and no other end of a pipe waited for.
+/// Returns the flags that refuse links, and do not wait for the other end of a pipe.
 fn no_follow() -> i32 {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     i32::try_from(flags.bits()).unwrap_or_default()
 }
 
-/// The longest note that is read.
+/// Maximum length of a note that is read, in bytes.
 const MAX_NOTE_BYTES: u64 = 64 << 10;
 
 fn read_note(path: &Path) -> io::Result<Vec<u8>> {
@@ -281,7 +287,7 @@ fn write_note(path: &Path, text: &[u8]) -> io::Result<()> {
     file.write_all(text)
 }
 
-/// Removes a file or a link, where there is one.
+/// Removes a file or a link, if present.
 fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -293,7 +299,7 @@ fn fingerprint(url: &Url) -> String {
     hex(&Sha256::digest(url.as_str().as_bytes()))
 }
 
-/// Returns a validator that differs for certain between two versions of a body.
+/// Returns a validator that surely differs between two versions of a body, or `None`.
 fn strong_validator(headers: &HeaderMap) -> Option<String> {
     let text = |name| {
         headers

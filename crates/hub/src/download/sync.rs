@@ -1,8 +1,8 @@
-//! Durable renames in batches: while one batch is synced, the next gathers.
+//! Durable renames in batches: while a batch is synchronised, the next one is collected.
 //!
-//! Each file's contents are synced before it gets its name, and each directory once per batch after
-//! all names are there. So many small files cost about as many syncs as there are batches, and none
-//! is named before it is safe.
+//! The contents of a file are synchronised before its rename. Each directory is synchronised once
+//! per batch, after all renames. So many small files need about as many synchronisations as there
+//! are batches, and no name appears before its contents are safe.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// A file whose contents are written and whose name is waiting.
+/// A file whose contents are written, and whose rename waits.
 struct PendingSync {
     file: File,
     part: PathBuf,
@@ -27,14 +27,17 @@ struct SyncQueue {
     busy: bool,
 }
 
-/// Gathers files and commits them, batch by batch, on a thread of its own while there are any.
+/// Collects files and commits them in batches, on a thread that runs only while files wait.
 #[derive(Clone, Default)]
 pub(crate) struct Syncer {
     queue: Arc<Mutex<SyncQueue>>,
 }
 
 impl Syncer {
-    /// Syncs the contents of `part`, renames it to `path`, and syncs the directory.
+    /// Synchronises the contents of `part`, renames it to `path`, and synchronises the directory.
+    ///
+    /// # Errors
+    /// Returns the first [`io::Error`] of these steps.
     pub(crate) async fn commit(&self, file: File, part: &Path, path: &Path) -> io::Result<()> {
         let (done, outcome) = oneshot::channel();
         self.put(PendingSync {
@@ -119,6 +122,6 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 }
 
 fn report(pending: PendingSync, outcome: io::Result<()>) {
-    // The waiting request may have been cancelled; the file has its name all the same.
+    // The request may have been cancelled. The rename is valid all the same.
     let _ = pending.done.send(outcome);
 }

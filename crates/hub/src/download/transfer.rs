@@ -1,29 +1,29 @@
-//! How far a download is, for a display of progress.
+//! The progress of a download, for a display.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far a download is. Written by the hub, read by the caller.
+/// The progress of a download. The hub writes the numbers, and the caller reads them.
 #[derive(Debug, Default)]
 pub struct Transfer {
     received: AtomicU64,
-    /// Zero where the server does not say.
+    /// Zero if the server declares no length.
     expected: AtomicU64,
 }
 
 impl Transfer {
-    /// Returns the bytes of the file so far, those of earlier attempts included.
+    /// Returns the size of the file so far in bytes, with the bytes of earlier attempts.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Returns the size of the whole file, where the server states it.
+    /// Returns the size of the whole file in bytes, if the server declares a length.
     #[must_use]
     pub fn expected(&self) -> Option<u64> {
         Some(self.expected.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
-    /// An attempt begins with bytes that are there already, and expects so many more.
+    /// Begins an attempt with `there` existing bytes and `more` expected ones.
     pub(crate) fn begin(&self, there: u64, more: Option<u64>) {
         self.received.store(there, Ordering::Relaxed);
         let whole = more.map_or(0, |more| there.saturating_add(more));

@@ -1,4 +1,5 @@
-//! The one meaning of a failed fetch: what a caller can do about it.
+//! The meaning of a failed fetch for its caller: retry at an instant, give up, or wait for the
+//! network.
 
 use std::time::Duration;
 
@@ -10,30 +11,30 @@ use docstokg_stores::StoreError;
 
 use super::{ErrorKind, FetchError, RefusedRequest};
 
-/// The wait for the result of a probe that is under way, whatever its lease says.
+/// The wait for the result of a running probe, regardless of its lease.
 const PROBE_RESULT_WAIT: Duration = Duration::from_secs(1);
-/// The wait before this machine may be able to send again.
+/// The wait after a temporary fault of this machine, such as a lack of open files.
 const LOCAL_FAULT_WAIT: Duration = Duration::from_secs(5);
-/// The wait before this machine may have a network again.
+/// The wait after which this machine may have a network again.
 const OFFLINE_WAIT: Duration = Duration::from_secs(30);
 
 /// The action that a failed fetch leaves to its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// The same request may be served later.
+    /// The same request may succeed later.
     Retry(RetryLater),
-    /// Another try does not help.
+    /// A further attempt does not help.
     GiveUp,
     /// This machine has no route to the host, or no network at all.
     Offline(RetryLater),
-    /// A fault of this machine that does not pass by itself, such as a full disk.
+    /// A permanent fault of this machine, such as a full disk.
     LocalFault,
     /// The caller cancelled the request.
     Cancelled,
 }
 
 impl Disposition {
-    /// Returns when the same request may be served, if waiting may help.
+    /// Returns the [`RetryLater`] of a failure for which waiting may help.
     #[must_use]
     pub const fn retry(&self) -> Option<&RetryLater> {
         match self {
@@ -46,11 +47,11 @@ impl Disposition {
 /// A wait after which a request may be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryLater {
-    /// The host that holds the request back: that of the last hop.
+    /// The host that delays the request: the host of the last hop.
     pub host: Host,
     /// The time until a request may be sent.
     pub wait: Duration,
-    /// The source of that time.
+    /// The source of the wait, as a [`StatedBy`] value.
     pub stated_by: StatedBy,
 }
 
@@ -58,20 +59,20 @@ pub struct RetryLater {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StatedBy {
-    /// The server, by `Retry-After`.
+    /// The server, through `Retry-After`.
     Server,
-    /// An operator.
+    /// An operator, who blocked the host.
     Operator,
     /// The breaker, after failures.
     Breaker,
-    /// A probe whose result is awaited.
+    /// A probe whose result is still unknown.
     Probe,
-    /// A limit.
+    /// A limit of the host.
     Quota,
     /// The robots.txt of the host, which cannot be read.
     Robots,
-    /// This machine, which cannot send for now: its store of limits does not answer, or it can open
-    /// no more files.
+    /// This machine, which cannot send requests for now. Its store of limits is unavailable, or it
+    /// cannot open more files.
     ThisMachine,
 }
 
@@ -89,7 +90,7 @@ impl StatedBy {
         }
     }
 
-    /// Tells whether the wait follows from failures of the host: nobody stated when it is back.
+    /// Returns whether failures of the host cause the wait, so that its end is only an estimate.
     #[must_use]
     pub const fn is_inferred(self) -> bool {
         matches!(self, Self::Breaker | Self::Probe)
@@ -111,7 +112,7 @@ impl StatedBy {
 }
 
 impl FetchError {
-    /// Returns what a caller can do about the failure.
+    /// Returns the [`Disposition`] of the failure: the action that remains for the caller.
     #[must_use]
     pub fn disposition(&self) -> Disposition {
         let later = |host: &Host, wait, stated_by| RetryLater {

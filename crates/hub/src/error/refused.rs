@@ -1,4 +1,4 @@
-//! A refusal: whose breaker or limit refused a request, why, and until when.
+//! A refused request: the refusing breaker or limit, the reason, and the end of the refusal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,36 +10,36 @@ use docstokg_policy::site::{Refusal, RefusalReason};
 use super::seconds;
 use crate::clock::{BootInstant, Timestamp};
 
-/// A refusal, with what a caller needs to come back at the right time.
+/// A refusal, with the facts that a caller needs to try again at the right time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedRequest {
-    /// The host.
+    /// The host of the request.
     pub host: Host,
-    /// The role.
+    /// The role of the request.
     pub role: Role,
-    /// Whose breaker or limit refused it.
+    /// The breaker or limit that refused the request.
     pub by: RefusedBy,
-    /// Why, and until when on the boot clock.
+    /// The [`Refusal`] with its reason and its end, on the boot clock.
     pub refusal: Refusal,
-    /// Until when, on the wall clock.
+    /// The end of the refusal, on the wall clock.
     pub until: Timestamp,
-    /// How long that is from the refusal on.
+    /// The time from the refusal to its end.
     pub cooldown_remaining: Duration,
 }
 
-/// Whose breaker or limit refused a request.
+/// The breaker or limit that refused a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefusedBy {
-    /// The host's, or that of the site it belongs to.
+    /// The breaker or limit of the host, or of its site.
     Host,
-    /// The breaker of a resolver.
+    /// The breaker of the resolver with this name.
     Resolver(Arc<str>),
-    /// The breaker of this process's local connectivity: it cannot reach the host, others may.
+    /// The breaker of this process's local connectivity: other processes may reach the host.
     Network,
 }
 
 impl RefusedBy {
-    /// Returns the resolver, when it was its breaker.
+    /// Returns the name of the resolver whose breaker refused the request.
     #[must_use]
     pub fn resolver(&self) -> Option<&str> {
         if let Self::Resolver(name) = self {
@@ -69,7 +69,7 @@ impl RefusedRequest {
         }
     }
 
-    /// Returns the reason in one word or two, as events have it.
+    /// Returns the reason in one or two words, as in events.
     #[must_use]
     pub fn reason(&self) -> String {
         match &self.refusal.reason {

@@ -1,7 +1,8 @@
-//! Deliveries: what becomes of the body of a final answer. Each has its own output type.
+//! Deliveries: the ways in which the body of a final response reaches the caller.
 //!
-//! Memory and file are read inside the attempt, so that a body that breaks off is a failed attempt.
-//! A stream is left to the caller: it holds the permits and settles them at its end.
+//! Each [`Delivery`] has its own output type. Bodies for memory or a file are read during the
+//! attempt, so that a body that breaks off is a failed attempt. A streamed body is read by the
+//! caller: it keeps the permits, and settles them at its end.
 
 mod file;
 
@@ -28,82 +29,88 @@ use crate::spool::{Spool, SpooledBody};
 use crate::stream::OpenBody;
 use crate::target::RoutedHop;
 
-/// How much is read of an answer that the caller does not want.
+/// Maximum number of bytes that are read of a response that the caller does not need.
 pub(super) const PREVIEW_BYTES: usize = 64 << 10;
 
-/// A body, or the beginning of one that the delivery is not for: an error page, a redirect.
+/// A body, or the beginning of a body that the delivery does not apply to, such as an error page.
 pub(crate) enum DeliveredBody<T> {
-    /// As the delivery says.
+    /// The body in the form of the delivery.
     Body(T),
-    /// The beginning, in memory.
+    /// The beginning of the body, in memory.
     Preview(Bytes),
 }
 
-/// What is done with the body of a final answer.
+/// A way in which the body of a final response reaches the caller.
 pub(crate) trait Delivery: Sync {
-    /// What is known before the request is sent.
+    /// The facts that are known before the request is sent.
     type Prepared: Send;
-    /// What the body is once the attempt has received it.
+    /// The body after the attempt has received it.
     type Received: Send;
-    /// What the caller gets.
+    /// The result for the caller.
     type Output: Send;
 
-    /// Whether the body is read after the attempt, by the caller.
+    /// `true` if the caller reads the body after the attempt.
     const STREAMS: bool = false;
 
-    /// Returns the cap of the body, in bytes, unless the request has its own.
+    /// Returns the maximum size of the body in bytes, for requests without their own.
     fn cap(&self, config: &TransportConfig) -> u64 {
         config.max_body
     }
 
-    /// Returns whether the cache may answer, and store what comes.
+    /// Returns whether the cache may serve the request and store its response.
     fn may_be_cached(&self) -> bool {
         true
     }
 
-    /// Delivers a body that the cache has.
+    /// Delivers a stored body.
+    ///
+    /// # Errors
+    /// Returns a [`ServeFailure`] if the body is damaged or cannot be delivered.
     fn deliver_stored(
         &self,
         head: &ResponseHead,
         body: CachedBody,
     ) -> impl Future<Output = Result<DeliveredBody<Self::Output>, ServeFailure>> + Send;
 
-    /// Prepares the request; may ask for a part of the body only.
+    /// Prepares the request before it is sent. May add headers that request a part of the body.
     fn prepare(&self, url: &Url, headers: &mut HeaderMap) -> Self::Prepared;
 
-    /// Returns why an answer cannot be used, before its body is read.
+    /// Returns the reason why a response with this [`ResponseHead`] cannot be used, before its body
+    /// is read.
     fn objection(&self, _prepared: &mut Self::Prepared, _head: &ResponseHead) -> Option<String> {
         None
     }
 
-    /// Receives the body of an answer that is final and no redirect.
+    /// Receives the body of a final response that is not a redirect.
+    ///
+    /// # Errors
+    /// Returns a [`ReadError`] if the body cannot be received.
     fn receive(
         &self,
         answer: UnreadAnswer<'_>,
         prepared: Self::Prepared,
     ) -> impl Future<Output = Result<DeliveredBody<Self::Received>, ReadError>> + Send;
 
-    /// Ends the attempt: settles the permits, or hands them to the body.
+    /// Ends the attempt: settles the permits, or passes them to the body.
     fn conclude(
         received: Self::Received,
         conclusion: AttemptConclusion<'_>,
     ) -> impl Future<Output = Self::Output> + Send;
 }
 
-/// A body that the cache has, or a part of it. A damaged one ends with an error before its last
-/// piece.
+/// A stored body, or a part of one. A damaged body ends with an error before its last piece.
 pub(crate) struct CachedBody {
     reader: StoredReader,
-    /// How many bytes come before the part.
+    /// The number of bytes before the part.
     skip: u64,
-    /// How many bytes of the part are left.
+    /// The number of bytes of the part that are left.
     left: u64,
-    /// The last piece, while the rest of the body is verified.
+    /// The last piece, kept until the rest of the body is verified.
     last: Option<Bytes>,
 }
 
 impl CachedBody {
-    /// Reads a body, or a part of it.
+    /// Creates the reader of a stored body, or of the [`ByteRange`] `part` of it.
     pub(crate) fn new(mut reader: StoredReader, part: Option<ByteRange>) -> Self {
         let first = part.map_or(0, |part| part.first);
         let skipped = if first > 0 { reader.skip(first) } else { 0 };
@@ -116,6 +123,9 @@ impl CachedBody {
     }
 
     /// Returns the next piece, or `None` at the end.
+    ///
+    /// # Errors
+    /// Returns a [`StoredBodyError`] if the body is damaged.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, StoredBodyError> {
         while self.left > 0 && self.last.is_none() {
             let Some(mut piece) = self.reader.next().await.transpose()? else {
@@ -123,7 +133,7 @@ impl CachedBody {
             };
             let skipped = self.skip.min(piece.len() as u64);
             self.skip -= skipped;
-            // Both are at most the length of the piece.
+            // Both values are at most the length of the piece.
             let _ = piece.split_to(usize::try_from(skipped).unwrap_or(piece.len()));
             piece.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
             self.left -= piece.len() as u64;
@@ -133,7 +143,7 @@ impl CachedBody {
                 return Ok(Some(piece));
             }
         }
-        // The checksum is that of the whole, and is judged at its end.
+        // The checksum covers the whole body, and is checked at its end.
         while self.last.is_some() && !self.reader.is_verified() {
             if self.reader.next().await.transpose()?.is_none() {
                 break;
@@ -148,13 +158,16 @@ impl CachedBody {
     }
 
     /// Reads a whole body into memory.
+    ///
+    /// # Errors
+    /// Returns [`ServeFailure::Damaged`] if the body is damaged.
     pub(crate) async fn collect(&mut self) -> Result<Bytes, ServeFailure> {
         let read = self.reader.read_to_end().await;
         read.map_err(|_| ServeFailure::Damaged)
     }
 }
 
-/// The headers of an answer, and the reader of its body.
+/// The headers of a response, and the reader of its body.
 pub(crate) struct UnreadAnswer<'a> {
     pub(super) url: &'a Url,
     pub(super) method: &'a Method,
@@ -162,7 +175,7 @@ pub(crate) struct UnreadAnswer<'a> {
     pub(super) reader: &'a mut BodyReader,
 }
 
-/// An attempt whose body was received.
+/// A successful attempt whose body was received, with its unsettled permits.
 pub(crate) struct AttemptConclusion<'a> {
     pub(crate) reader: BodyReader,
     pub(crate) permits: Permits,
@@ -172,7 +185,7 @@ pub(crate) struct AttemptConclusion<'a> {
 }
 
 impl AttemptConclusion<'_> {
-    /// Reports that the attempt has ended well.
+    /// Reports the end of a successful attempt.
     async fn settle(self) {
         let Self {
             reader,
@@ -181,7 +194,7 @@ impl AttemptConclusion<'_> {
             target,
             track,
         } = self;
-        // The connection is free before the slot is.
+        // The connection becomes free before the slot.
         drop(reader);
         permits.settle(AttemptReport::Origin(report), track).await;
         track.note(&target.host, target.role, || EventKind::Settled {
@@ -190,7 +203,7 @@ impl AttemptConclusion<'_> {
     }
 }
 
-/// Kept in memory.
+/// The delivery of a body in memory.
 pub(crate) struct ToMemory;
 
 impl Delivery for ToMemory {
@@ -223,9 +236,9 @@ impl Delivery for ToMemory {
     }
 }
 
-/// Kept in memory as far as it is small, else in a file without a name.
+/// The delivery of a small body in memory, and of a large one in a file without a name.
 pub(crate) struct ToSpool {
-    /// How many bytes are kept in memory.
+    /// Maximum number of bytes in memory.
     pub(crate) keep: usize,
 }
 
@@ -275,7 +288,7 @@ impl Delivery for ToSpool {
     }
 }
 
-/// Read to its end for the cache alone.
+/// The delivery to the cache only: the body is read to its end and dropped.
 pub(crate) struct ToCache;
 
 impl Delivery for ToCache {
@@ -307,14 +320,14 @@ impl Delivery for ToCache {
     }
 }
 
-/// Left to the caller.
+/// The delivery of a body that the caller reads.
 pub(crate) struct ToStream;
 
 /// A body for the caller to read.
 pub(crate) enum OpenedBody {
-    /// It is arriving from the origin.
+    /// A body that is arriving from the origin.
     Live(Box<OpenBody>),
-    /// The cache has it.
+    /// A body from the cache.
     Stored(CachedBody),
 }
 

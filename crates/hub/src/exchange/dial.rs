@@ -1,4 +1,5 @@
-//! The connection of one attempt: while it is dialled, its permit counts as used now.
+//! The connection of one attempt. While the connection is dialled, the permit of the attempt counts
+//! as used now.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +13,16 @@ use crate::clock::{BootInstant, BoxFuture, Runtime};
 use crate::process_pause::RequestOut;
 use crate::transport::DialObserver;
 
-/// How much later than its new connection a request may be read by the origin: a slow accept, a
-/// proxy in front, a handshake that is not over on its side. Its permit counts as used now until
-/// the headers are there, or for this long.
+/// Maximum time after a new connection in which the origin may read its first request.
+///
+/// Reasons are a slow accept, a proxy, or an unfinished handshake. Until the headers arrive, but at
+/// most for this time, the permit counts as used now.
 const COLD_GRACE: Duration = Duration::from_secs(1);
-/// How old a permit may be when its request leaves: the guard of the windows covers that.
+/// Maximum age of a permit whose request leaves without a new stamp. The guard of the windows
+/// covers this age.
 const MAX_FRESH_AGE: Duration = Duration::from_millis(4);
 
-/// Watches the connection of one attempt: while it is dialled, its permit is pending.
+/// Observes the connection of one attempt, as the [`DialObserver`] of the transport.
 pub(super) struct DialWatch {
     permit: Arc<PermitState>,
     runtime: Arc<dyn Runtime>,
@@ -30,26 +33,26 @@ pub(super) struct DialWatch {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DialStage {
-    /// A pooled connection, as far as is known.
+    /// The connection comes from the pool, as far as is known.
     Pooled,
-    /// As that, with a permit that was not fresh any more when the request left: it counts as used
-    /// now until the answer.
+    /// A pooled connection with a permit that was too old when the request left: the permit counts
+    /// as used now until the response.
     Late,
-    /// Being made.
+    /// The connection is being made since this instant.
     Dialling(BootInstant),
-    /// Made: begun and up at these instants.
+    /// The connection is made. Its beginning and its end are `since` and `at`.
     Up { since: BootInstant, at: BootInstant },
 }
 
 impl DialStage {
-    /// Returns whether the request left by a connection that had served before.
+    /// Returns whether the request left over a connection that had served earlier requests.
     pub(super) fn is_reused(self) -> bool {
         matches!(self, Self::Pooled | Self::Late)
     }
 }
 
 impl DialWatch {
-    /// Watches a request that leaves at `sent`.
+    /// Creates the observer of a request that leaves at `sent`.
     pub(super) fn leaving(
         permit: &Arc<PermitState>,
         runtime: &Arc<dyn Runtime>,
@@ -74,8 +77,8 @@ impl DialWatch {
         })
     }
 
-    /// Returns until when the headers are waited for, as far as is known now: a connection that is
-    /// still being made cannot be up before now.
+    /// Returns the instant until which the headers are awaited. A connection that is still being
+    /// made cannot be up before now.
     pub(super) fn headers_due(&self, connect: Duration, headers: Duration) -> BootInstant {
         match *self.stage.lock() {
             DialStage::Pooled | DialStage::Late => self.sent + headers,
@@ -86,8 +89,8 @@ impl DialWatch {
         }
     }
 
-    /// The headers are there, or will never be: whichever way the request left, it has left by now.
-    /// Returns which way.
+    /// Ends the observation: the headers have arrived or will never arrive, so that the request has
+    /// left. Returns the [`DialStage`] in which it left.
     pub(super) fn over(&self, out: Option<&RequestOut<'_>>) -> DialStage {
         let met_a_pause = out.is_some_and(RequestOut::met_a_pause);
         let now = self.runtime.boot();
@@ -97,7 +100,7 @@ impl DialWatch {
         };
         let stage = std::mem::replace(&mut *self.stage.lock(), up);
         if stage == DialStage::Pooled && met_a_pause {
-            // How much later than its stamp it arrived is unknown: not later than now.
+            // The request arrived at an unknown time after its stamp, but not later than now.
             self.permit.hold(COLD_GRACE);
         }
         if stage != DialStage::Pooled || met_a_pause {
@@ -122,16 +125,16 @@ impl DialObserver for DialWatch {
         Box::pin(async {
             {
                 let mut stage = self.stage.lock();
-                // A connection that comes up after the request has left by another one changes
-                // nothing.
+                // A connection that comes up after the request has left over another one has no
+                // effect.
                 let DialStage::Dialling(since) = *stage else {
                     return Ok(());
                 };
                 let at = self.runtime.boot();
                 *stage = DialStage::Up { since, at };
             }
-            // Where every request is dialled all of them are late alike, and waiting for headers
-            // would only cost rate.
+            // If every request is dialled, all of them are equally late. Waiting for the headers
+            // would then only reduce the rate.
             match self
                 .permit
                 .sent(if self.permit.closes() {
@@ -141,8 +144,7 @@ impl DialObserver for DialWatch {
                 })
                 .await
             {
-                // This process may have read an answer meanwhile that the store does not know of
-                // yet.
+                // This process may have read a block meanwhile that the store does not know yet.
                 PermitStanding::Good if self.permit.was_blocked_since() => {
                     let reason = RefusalReason::Open {
                         reason: OpenReason::RetryAfter,

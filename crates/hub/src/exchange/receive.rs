@@ -1,5 +1,7 @@
-//! Receiving: the headers are there; the body is read as the delivery says, or as far as its
-//! beginning.
+//! Receiving a response: the headers are classified and reported, then the body is read in the
+//! delivery of the request.
+//!
+//! The body of an error or a redirect is read only up to [`PREVIEW_BYTES`].
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,15 +28,15 @@ use crate::journey::RequestTrack;
 use crate::response::ResponseHead;
 use crate::transport::{Body, IncomingResponse};
 
-/// How long the body of an answer that blocks its site is read: its slots are free by then, and its
-/// status says everything.
+/// Maximum time for reading the body of a response that blocks its site. The slots are free
+/// already, and the status is sufficient.
 const LEFTOVER_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// From this length on a body may take so long that what its headers teach is not left until its
-/// end.
+/// Minimum length in bytes of a long body. Such a body may take so long that the site learns from
+/// its headers before its end.
 const LONG_BODY: u64 = 64 << 10;
 
-/// Why a body did not become what the delivery wants.
+/// The reason why a body could not be delivered.
 pub(crate) enum ReadError {
     Body(BodyError),
     File {
@@ -49,18 +51,18 @@ impl From<BodyError> for ReadError {
     }
 }
 
-/// What the headers of an answer say.
+/// The result of classifying the headers of a response.
 struct HeaderJudgement {
     head: Box<ResponseHead>,
     class: AttemptClass,
     retry_after: Option<Duration>,
-    /// The end of the block in force, where the attempt is settled already.
+    /// The consequence of the attempt, if it is settled already.
     consequence: Consequence,
     answered: BootInstant,
 }
 
 impl Wire {
-    /// Receives an answer whose headers are there.
+    /// Receives a response whose headers have arrived.
     pub(super) async fn receive<D: Delivery>(
         &self,
         leg: &HopContext<'_, D>,
@@ -123,7 +125,7 @@ impl Wire {
                 outcome: judged.class.outcome,
             }),
             Ok(DeliveredBody::Preview(preview)) => judged.finish(preview, track),
-            // The status said all there is to say; its body may break off as it likes.
+            // The status is sufficient. A broken body is irrelevant.
             Err(ReadError::Body(
                 BodyError::Fault(..) | BodyError::Decode(_) | BodyError::TooLarge(_),
             )) if !wanted => judged.finish(Bytes::new(), track),
@@ -131,7 +133,7 @@ impl Wire {
         }
     }
 
-    /// Lets the cache take the body too, where it has a part in the hop.
+    /// Passes the body to the cache as well, if the cache takes part in the hop.
     fn start_keeping<D: Delivery>(
         &self,
         leg: &HopContext<'_, D>,
@@ -146,7 +148,7 @@ impl Wire {
         self.cache.note_exchange(plan, left.sent, judged.answered);
         if let Some(mut keeping) = self.cache.keep(plan, leg, &judged.head, reader.coding()) {
             if D::STREAMS {
-                // The answer is stored when its body ends, which is after the attempt.
+                // The response is stored at the end of its body, which is after the attempt.
                 keeping.lead(plan, reader.expected());
             }
             reader.keep(keeping);
@@ -175,7 +177,7 @@ impl Wire {
         BodyReader::new(body, &leg.hop.method, head, limits, &self.runtime)
     }
 
-    /// Classifies the answer by its headers, and reports what cannot wait for the body.
+    /// Classifies the response by its headers, and reports all that cannot wait for the body.
     async fn judge_headers<D: Delivery>(
         &self,
         leg: &HopContext<'_, D>,
@@ -221,7 +223,7 @@ impl Wire {
         });
         let stated = self.state_quotas(leg, &head, left, class, retry_after, track);
         if stated.await {
-            // The quota holds such requests back; others are none of its business.
+            // The quota delays such requests. Others are not affected.
             class.outcome = AttemptMeaning::Neutral;
         }
         let mut consequence = Consequence::default();
@@ -232,8 +234,7 @@ impl Wire {
             )
         {
             permit.state().note_block();
-            // All other requests have to know now: the body of such an answer may take as long as
-            // it likes.
+            // All other requests must know the block now, because the body may take any time.
             let report = AttemptResult {
                 outcome: class.outcome,
                 retry_after,
@@ -256,8 +257,10 @@ impl Wire {
         }
     }
 
-    /// Passes on what the rate headers of an answer state, where it has any and they are obeyed.
-    /// Returns whether it is a refusal for the reason that a quota of the request's kind is spent.
+    /// Reports the quotas and limits that the rate headers declare, unless headers are ignored.
+    ///
+    /// Returns whether the response is a refusal because the quota of the request's kind is used
+    /// up.
     async fn state_quotas<D: Delivery>(
         &self,
         leg: &HopContext<'_, D>,
@@ -270,7 +273,8 @@ impl Wire {
         let Some((_, hints)) = &leg.target.route.site.rules.headers else {
             return false;
         };
-        // A host that fails counts nothing: what it states then looks as if other clients used it.
+        // A failing host does not count requests. Its declarations then look as if other clients
+        // used the quota.
         let is_failure = class.outcome == AttemptMeaning::Failure;
         if is_failure || !rate_headers::is_stated(&head.headers) {
             return false;
@@ -293,7 +297,7 @@ impl Wire {
             is_refusal,
             is_spent_kind: is_spent,
         };
-        // What is not held back by the quota, the breaker and the block have to hold back.
+        // If the quota does not delay the next request, the breaker and the block must.
         left.permit.state_quotas(statement, track).await && is_spent
     }
 
@@ -303,7 +307,7 @@ impl Wire {
         settled_until: Option<BootInstant>,
     ) -> Result<DeliveredBody<T>, ReadError> {
         let read = if settled_until.is_some() {
-            // Its slots are free already: what has not come by then is left.
+            // The slots are free already: the rest of a slow body is dropped.
             let bound = self.runtime.boot() + LEFTOVER_TIMEOUT;
             let read = before(&*self.runtime, bound, reader.preview(PREVIEW_BYTES)).await;
             read.and_then(Result::ok).unwrap_or_default()
@@ -313,7 +317,7 @@ impl Wire {
         Ok(DeliveredBody::Preview(read))
     }
 
-    /// Reads what the server asked for: `Retry-After` of answers that mean "not now".
+    /// Returns the `Retry-After` of a response that refuses the request for now.
     fn retry_after(&self, head: &ResponseHead, class: AttemptClass) -> Option<Duration> {
         if !is_refusal(class, head.status) {
             return None;
@@ -364,13 +368,15 @@ impl<R> AttemptOutcome<R> {
     }
 }
 
-/// Returns whether an answer means "not now".
+/// Returns whether a response refuses the request for now: by throttling, or by 429 or 503.
 fn is_refusal(class: AttemptClass, status: StatusCode) -> bool {
     class.outcome == AttemptMeaning::Throttled || matches!(status.as_u16(), 429 | 503)
 }
 
-/// Returns why an answer cannot be read, where it cannot: its body has a transfer coding that was not
-/// asked for and is not undone, or it is no final answer.
+/// Returns the reason why a response cannot be read, or `None` for a readable one.
+///
+/// - The status is informational, so that the response is not final.
+/// - The body has a transfer coding that the hub does not request or decode.
 fn unreadable(head: &ResponseHead) -> Option<String> {
     if head.status.is_informational() {
         let status = head.status.as_u16();
@@ -389,7 +395,7 @@ fn unreadable(head: &ResponseHead) -> Option<String> {
     Some(format!("the transfer coding '{other}' was not asked for"))
 }
 
-/// Returns how long the body of an answer may take to arrive.
+/// Returns the [`BodyAhead`] of a response, by the length of its body.
 fn body_ahead(head: &ResponseHead) -> BodyAhead {
     let length = head.headers.get(CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
@@ -404,7 +410,7 @@ fn is_redirect(head: &ResponseHead) -> bool {
     head.status.is_redirection() && head.headers.contains_key(LOCATION)
 }
 
-/// Returns whether the origin closes the connection after this answer.
+/// Returns whether the origin closes the connection after this response.
 fn closes(head: &ResponseHead) -> bool {
     let close = head.headers.get(CONNECTION);
     head.version < Version::HTTP_11

@@ -1,4 +1,5 @@
-//! Where the answer of a hop leads: to the caller, to another URL, or to the URL as it was stated.
+//! The decision after the response of a hop: return it to the caller, follow a redirect, or repeat
+//! the hop with the original URL after a tentative https.
 
 use std::borrow::Borrow;
 
@@ -17,17 +18,17 @@ use crate::request::RedirectPolicy;
 use crate::response::ResponseHead;
 use crate::target::NamedHop;
 
-/// The hops that led to an answer.
+/// The hops that led to a response.
 pub(super) struct HopTrail<'a> {
-    /// Those before the one that was answered.
+    /// The earlier hops.
     pub(super) visited: &'a mut Vec<VisitedHop>,
-    /// The cookies that the answered one carried.
+    /// The cookies of the hop that received the response.
     pub(super) cookies: Option<HeaderValue>,
 }
 
 impl HubParts {
-    /// Returns whether https was tried in place of the URL that was stated, and is not served:
-    /// remembers a host that cannot be reached by it.
+    /// Returns whether a tentative https failed, so that the original URL is next. Remembers a host
+    /// that cannot be reached by https.
     pub(super) fn leads_to_stated<D, T>(
         &self,
         leg: &HopContext<'_, D>,
@@ -46,7 +47,10 @@ impl HubParts {
         }
     }
 
-    /// Reads where the answer of a hop leads.
+    /// Returns the next hop of a redirect, or the response itself.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::Redirect`] for a redirect that must not be followed.
     pub(super) fn follow_or_return<D: Delivery, T: Borrow<NamedHop>>(
         &self,
         leg: &HopContext<'_, D, T>,
@@ -60,7 +64,8 @@ impl HubParts {
         }
     }
 
-    /// Reads where an answer leads, where redirects are followed.
+    /// Returns the next [`Hop`], or `None` if the response does not redirect or redirects are not
+    /// followed.
     fn follow<D, T: Borrow<NamedHop>>(
         &self,
         leg: &HopContext<'_, D, T>,

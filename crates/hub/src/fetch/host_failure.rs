@@ -1,4 +1,6 @@
-//! Whose failure it is when an attempt was the last one: the host's, or only this request's.
+//! The cause of the last failure of a request: its host, or only this request.
+//!
+//! A failure of the host means that the same request may succeed later.
 
 use std::time::Duration;
 
@@ -11,23 +13,23 @@ use crate::error::{RetryLater, StatedBy};
 use crate::exchange::AttemptFinish;
 use crate::target::RoutedHop;
 
-/// The least wait before a host that failed is asked again.
+/// Minimum wait before the next request to a host that failed.
 const MIN_HOST_WAIT: Duration = Duration::from_secs(1);
 
-/// The last attempt of a request, and what is known about its host.
+/// The last attempt of a request, with the facts about its host.
 pub(super) struct LastAttempt<'a> {
     pub(super) target: &'a RoutedHop,
     pub(super) finish: &'a AttemptFinish,
     pub(super) class: AttemptClass,
-    /// The end of the block in force.
+    /// The end of the current block, if any.
     pub(super) open_until: Option<BootInstant>,
-    /// When the first attempt on this hop was sent.
+    /// The send time of the first attempt at this hop.
     pub(super) first_sent: BootInstant,
 }
 
 impl LastAttempt<'_> {
-    /// Returns the failure of the host that ended a request, if the host may serve the request
-    /// later: the host asked for a pause, throttles, or may be down.
+    /// Returns the [`RetryLater`] of a failed host that may serve the request later. Such a host
+    /// demanded a pause, throttles, or may be down.
     pub(super) fn host_failure(&self, now: BootInstant) -> Option<RetryLater> {
         let route = &self.target.route;
         let failure = |wait: Duration, stated_by| RetryLater {
@@ -56,8 +58,8 @@ impl LastAttempt<'_> {
     }
 }
 
-/// Tells whether a host that failed a request may be down. If the host has served others since and
-/// its breaker was closed all the time, only this request fails.
+/// Returns whether a host that failed a request may be down. If the host has since served other
+/// requests with a closed breaker, only this request fails.
 fn may_be_down(site: &SiteAdmission, finish: &AttemptFinish, first_sent: BootInstant) -> bool {
     let was_closed = site.health.is_closed_since(first_sent);
     let is_alive = site
@@ -65,19 +67,20 @@ fn may_be_down(site: &SiteAdmission, finish: &AttemptFinish, first_sent: BootIns
         .last_served()
         .is_some_and(|served| served >= first_sent);
     match finish {
-        // Another time changes nothing about a name, a certificate or this machine.
+        // A later attempt does not change a name, a certificate, or this machine.
         AttemptFinish::Fault {
             fault: Fault::Dns | Fault::Tls | Fault::NoRoute | Fault::OpenFiles,
             ..
         } => false,
         AttemptFinish::Fault { .. } => !(is_alive && was_closed),
         AttemptFinish::Answer { head, .. } if is_outage(head.status) => !(is_alive && was_closed),
-        // A program that fails on one URL answers so, too: other requests have to fail as well.
+        // A program that fails on one URL responds in the same way, so that other requests must
+        // have failed as well.
         AttemptFinish::Answer { .. } => !was_closed,
     }
 }
 
-/// Tells whether a status says that a whole host or the way to it is out of service.
+/// Returns whether a status means that a whole host, or the route to it, is out of service.
 fn is_outage(status: StatusCode) -> bool {
     matches!(
         status,

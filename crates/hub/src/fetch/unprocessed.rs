@@ -1,4 +1,4 @@
-//! Requests that the origin did not process: how often they are sent again.
+//! The limit on sending a request again that the origin did not process.
 
 use std::sync::atomic::Ordering;
 
@@ -7,20 +7,20 @@ use docstokg_policy::classify::Fault;
 use crate::exchange::{AttemptFinish, AttemptOutcome};
 use crate::target::RoutedHop;
 
-/// How often a request is sent again without the origin having answered any other meanwhile.
+/// Maximum number of times that a request is sent again while the origin serves no other request.
 const MAX_UNPROCESSED: u32 = 5;
 
-/// Counts how often the origin ended a connection before it processed a request.
+/// Counts the connections that the origin ended before it processed a request.
 #[derive(Default)]
 pub(super) struct UnprocessedCount {
     answers: u32,
-    /// How often in succession no other request was answered meanwhile.
+    /// The number of unprocessed attempts in a row without a response to any other request.
     in_vain: u32,
 }
 
 impl UnprocessedCount {
-    /// Judges an attempt that the origin did not process: an origin that serves no other request
-    /// either has failed it.
+    /// Judges an attempt that the origin did not process. If the origin serves no other request
+    /// either, the attempt has failed.
     pub(super) fn judge<R>(
         &mut self,
         exchanged: AttemptOutcome<R>,
@@ -35,7 +35,7 @@ impl UnprocessedCount {
         }
     }
 
-    /// Returns whether it may be sent again: as long as the origin answers other requests.
+    /// Returns whether the request may be sent again, because the origin serves other requests.
     fn may_send_again(&mut self, target: &RoutedHop) -> bool {
         let answers = target.route.site.answers.load(Ordering::Relaxed);
         self.in_vain = if answers == self.answers {

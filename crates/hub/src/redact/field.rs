@@ -1,30 +1,35 @@
-//! Header fields of requests by what they tell about who asks. Pure.
+//! Classification of request header fields by what they reveal about the user.
+//! Pure functions, without I/O.
 //!
-//! Judged by the same names and values as the parameters of URLs, and by a few names that mean a
-//! person or a program in a header field alone. [`FieldKind::of`] decides for all: redirects to
-//! other origins leave credentials behind, diagnostic output hides them, and the cache keeps
-//! responses apart by credentials and by every field that it does not know. A field that is taken
-//! for a credential by mistake costs a miss; one that is not recognised gives a response away.
+//! [`FieldKind::of`] judges a field by the names and values that are also secrets in URLs, and by
+//! names that identify a person or a program only in header fields. Its users are:
+//!
+//! - redirects to other origins, which drop credentials;
+//! - diagnostic output, which hides them;
+//! - the cache, which separates responses by credentials and by unknown fields.
+//!
+//! A harmless field that counts as a credential costs a cache miss. An unrecognised credential
+//! leaks a response.
 
 use http::{HeaderName, HeaderValue};
 
 use super::secret::{NameContext, as_one_word, has_part, is_key, is_secret_word};
 
-/// What a field of a request tells about who asks.
+/// The kind of a request header field, by what the field reveals about the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldKind {
-    /// Says what is wanted, in which form: an origin whose response depends on it says so in
+    /// Describes the wanted response. An origin whose response depends on the field names it in
     /// `Vary`.
     Negotiation,
     /// Differs from request to request, or from gateway to gateway.
     Trace,
-    /// Carries credentials, or says who asks.
+    /// Contains credentials, or identifies the user.
     Credential,
-    /// May say anything.
+    /// A field whose meaning is not known.
     Unknown,
 }
 
-/// Fields of RFC 9110, RFC 9111 and of browsers that never carry credentials.
+/// Fields of RFC 9110, RFC 9111 and of browsers that never contain credentials.
 const NEGOTIATION_FIELDS: [&str; 42] = [
     "accept",
     "accept-charset",
@@ -70,7 +75,7 @@ const NEGOTIATION_FIELDS: [&str; 42] = [
     "width",
 ];
 
-/// Beginnings of fields in which a browser describes itself, and how it came to send the request.
+/// Prefixes of fields in which a browser describes itself and the cause of the request.
 const NEGOTIATION_STARTS: [&str; 2] = ["sec-ch-", "sec-fetch-"];
 
 /// Fields that name a request and the gateways on its way.
@@ -96,7 +101,7 @@ const TRACE_FIELDS: [&str; 19] = [
     "x-request-start",
 ];
 
-/// Parts of names that announce credentials wherever they stand, as one word in lower case.
+/// Parts of names that indicate credentials at any position, as one word in lower case.
 const CREDENTIAL_PARTS: [&str; 17] = [
     "auth",
     "cookie",
@@ -117,12 +122,12 @@ const CREDENTIAL_PARTS: [&str; 17] = [
     "xsrf",
 ];
 
-/// Words that have one of these parts and announce no credentials.
+/// Words that contain one of the [`CREDENTIAL_PARTS`], but do not indicate credentials.
 const ORDINARY_WORDS: [&str; 6] = [
     "assign", "author", "design", "keyboard", "keyword", "signal",
 ];
 
-/// Endings of names that say who asks, as one word in lower case.
+/// Endings of names that identify the user, as one word in lower case.
 const IDENTITY_ENDINGS: [&str; 53] = [
     "access",
     "accesscode",
@@ -179,7 +184,7 @@ const IDENTITY_ENDINGS: [&str; 53] = [
     "userproject",
 ];
 
-/// Words of names that say who asks, wherever they stand.
+/// Words that identify the user at any position in a name.
 const IDENTITY_WORDS: [&str; 8] = [
     "account",
     "email",
@@ -200,7 +205,7 @@ const TRACE_ENDINGS: [&str; 5] = [
     "traceparent",
 ];
 
-/// Authentication schemes that a value begins with.
+/// Authentication schemes at the beginning of a value.
 const SCHEMES: [&str; 8] = [
     "apikey",
     "basic",
@@ -213,7 +218,7 @@ const SCHEMES: [&str; 8] = [
 ];
 
 impl FieldKind {
-    /// Judges a field by its name, then by the look of its value.
+    /// Classifies a field by its name, then by the form of its value.
     pub(crate) fn of(name: &HeaderName, value: &HeaderValue) -> Self {
         let text = name.as_str();
         let is_negotiation = NEGOTIATION_STARTS
@@ -233,16 +238,16 @@ impl FieldKind {
     }
 }
 
-/// Returns whether a header field carries credentials, by its name or by the look of its value.
+/// Returns whether a header field contains credentials, judged by its name and its value.
 #[must_use]
 pub fn is_credential(name: &HeaderName, value: &HeaderValue) -> bool {
     FieldKind::of(name, value) == FieldKind::Credential
 }
 
-/// Returns whether the name of a header field announces credentials or says who asks.
+/// Returns whether the name of a header field indicates credentials or identifies the user.
 fn is_credential_name(name: &str) -> bool {
     let word = as_one_word(name);
-    // Names of fields come in lower case: `XSid` is one word of them.
+    // Names of fields are in lower case here, so that `XSid` is one word.
     let mut words = name
         .split(|letter: char| !letter.is_ascii_alphanumeric())
         .map(|word| word.strip_prefix('x').unwrap_or(word));
@@ -252,7 +257,7 @@ fn is_credential_name(name: &str) -> bool {
         || IDENTITY_ENDINGS.iter().any(|ending| word.ends_with(ending))
 }
 
-/// Returns whether a field traces a request: its value is new in every request.
+/// Returns whether a field traces a request, so that its value differs in every request.
 fn is_trace(name: &str) -> bool {
     let word = as_one_word(name);
     TRACE_FIELDS.contains(&name) || TRACE_ENDINGS.iter().any(|ending| word.ends_with(ending))
@@ -464,7 +469,7 @@ mod tests {
             ("X-Request-ID", Trace),
             ("traceparent", Trace),
             ("Uber-Trace-Id", Trace),
-            // A response may be made of these, and nobody has to say so.
+            // A response may depend on these fields without saying so.
             ("X-Forwarded-Host", Unknown),
             ("X-Forwarded-Prefix", Unknown),
             ("X-Requested-With", Unknown),

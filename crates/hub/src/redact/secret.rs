@@ -1,6 +1,7 @@
-//! What is a secret: by the name of a parameter, or by the look of a value. Pure.
+//! Recognition of secrets, by the name of a parameter or by the form of a value.
+//! Pure functions, without I/O.
 
-/// Names of parameters that are secrets as a whole, written as one word in lower case.
+/// Names of parameters that are secrets as a whole, as one word in lower case.
 const SECRET_NAMES: [&str; 28] = [
     "auth",
     "authorization",
@@ -32,8 +33,7 @@ const SECRET_NAMES: [&str; 28] = [
     "sessiondata",
 ];
 
-/// Words that make a name secret if it ends with them, in whatever spelling: `authtoken`,
-/// `sessionToken`, `X-Amz-Signature`.
+/// Endings that make a name secret in any spelling: `authtoken`, `sessionToken`, `X-Amz-Signature`.
 const SECRET_ENDINGS: [&str; 19] = [
     "token",
     "apikey",
@@ -56,8 +56,8 @@ const SECRET_ENDINGS: [&str; 19] = [
     "assertion",
 ];
 
-/// Words that make the name of a parameter secret wherever they stand in it, as one word in lower
-/// case: `auth_code`, `credentials_json`, `sessiondata`.
+/// Parts that make the name of a parameter secret at any position, as one word in lower case:
+/// `auth_code`, `credentials_json`, `sessiondata`.
 const SECRET_PARTS: [&str; 13] = [
     "accesscode",
     "apikey",
@@ -74,22 +74,22 @@ const SECRET_PARTS: [&str; 13] = [
     "xsrf",
 ];
 
-/// Words that have one of these parts and name no secret.
+/// Words that contain one of the [`SECRET_PARTS`], but do not name a secret.
 const ORDINARY_WORDS: [&str; 1] = ["author"];
 
-/// Words that follow a secret's own word: `token_hash`, `X-Hub-Signature-256`, `api_key_2`.
+/// Words that may follow the name of a secret: `token_hash`, `X-Hub-Signature-256`, `api_key_2`.
 const QUALIFIERS: [&str; 12] = [
     "code", "data", "hash", "header", "hex", "id", "index", "info", "json", "sha", "v", "value",
 ];
 
-/// Lengths up to which a `code` is taken for one of a catalogue, outside sign-ins.
+/// Maximum length of a `code` that counts as part of a catalogue, outside sign-ins.
 const MAX_CATALOGUE_CODE: usize = 4;
 
-/// Names that are one-time credentials where a user signs in (OAuth 2.0, OIDC), and
-/// ordinary ones elsewhere: `code=10` of a catalogue is what the request asks for.
+/// Names of one-time credentials in the URLs of sign-ins (OAuth 2.0, OIDC). Elsewhere they are
+/// ordinary: `code=10` may be the number of an item in a catalogue.
 const SIGN_IN_SECRETS: [&str; 2] = ["code", "nonce"];
 
-/// Names of parameters that stand beside them (RFC 6749, RFC 7636, OIDC).
+/// Names of parameters that accompany [`SIGN_IN_SECRETS`] (RFC 6749, RFC 7636, OIDC).
 const SIGN_IN_NAMES: [&str; 7] = [
     "state",
     "sessionstate",
@@ -100,7 +100,7 @@ const SIGN_IN_NAMES: [&str; 7] = [
     "codeverifier",
 ];
 
-/// Beginnings of path segments at which users sign in, as one word.
+/// Prefixes of path segments at which users sign in, as one word.
 const SIGN_IN_SEGMENTS: [&str; 6] = [
     "oauth",
     "oidc",
@@ -110,16 +110,15 @@ const SIGN_IN_SEGMENTS: [&str; 6] = [
     "callback",
 ];
 
-/// Words that end with `key` and name no secret.
+/// Words that end with `key`, but do not name a secret.
 const WORDS_THAT_END_WITH_KEY: [&str; 8] = [
     "monkey", "turkey", "donkey", "hockey", "jockey", "whiskey", "sortkey", "lackey",
 ];
 
-/// How often a name may be percent-encoded: a URL within a URL within a URL has its own encoded
-/// once more each time.
+/// Maximum number of percent-encodings of a name. Each URL within a URL adds one.
 const MAX_ENCODED: usize = 8;
 
-/// Beginnings of API keys that well-known services issue.
+/// Prefixes of API keys that well-known services issue.
 const KEY_PREFIXES: [&str; 9] = [
     "sk_",
     "sk-",
@@ -132,10 +131,10 @@ const KEY_PREFIXES: [&str; 9] = [
     "eyJ",
 ];
 
-/// The fewest characters that make a segment of letters and digits look like a key.
+/// Minimum number of letters and digits in a segment that looks like a key.
 const MIN_KEY_LENGTH: usize = 20;
 
-/// Undoes percent-encoding, also where it was applied several times.
+/// Decodes percent-encoding, even if applied several times.
 pub(super) fn decoded(text: &str) -> String {
     let mut text = text.to_owned();
     for _ in 0..MAX_ENCODED {
@@ -153,7 +152,7 @@ pub(super) fn decoded(text: &str) -> String {
     text
 }
 
-/// How names are judged: by themselves, or as those of a URL at which a user signs in.
+/// The context of a name: an ordinary URL, or the URL of a sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameContext {
     Ordinary,
@@ -161,8 +160,8 @@ pub(super) enum NameContext {
 }
 
 impl NameContext {
-    /// Looks for signs of a sign-in among the segments of a path and the names of pairs, where one
-    /// of the pairs would be a secret by that.
+    /// Returns the context of a path and its pairs. Without a pair that a sign-in would make
+    /// secret, the context is [`NameContext::Ordinary`].
     pub(super) fn of<'a>(path: &str, pairs: &(impl Iterator<Item = &'a str> + Clone)) -> Self {
         let has = |names: &[&str]| pairs.clone().any(|pair| is_named(pair, names));
         if !has(&SIGN_IN_SECRETS) {
@@ -179,10 +178,11 @@ impl NameContext {
         }
     }
 
-    /// Judges the name of a pair or of a header field, which may be percent-encoded.
+    /// Returns whether the name of a pair or header field is secret. The name may be
+    /// percent-encoded.
     pub(super) fn is_secret(self, name: &str) -> bool {
         let name = decoded(name);
-        // `auth[token]` is judged by both of its parts.
+        // Both parts of `auth[token]` are judged.
         let mut parts = name.split(['[', ']']);
         parts.any(|part| {
             self.is_secret_name(part)
@@ -191,8 +191,8 @@ impl NameContext {
         })
     }
 
-    /// Judges a segment of a path, after which a secret would stand. Names with a number are
-    /// ordinary there: `/session-12/paper.pdf`.
+    /// Returns whether a path segment announces that the next segment is a secret. Names with a
+    /// number are ordinary: `/session-12/paper.pdf`.
     pub(super) fn announces_secret(self, segment: &str) -> bool {
         let segment = decoded(segment);
         segment
@@ -200,21 +200,23 @@ impl NameContext {
             .any(|part| self.is_secret_name(part))
     }
 
-    /// Judges a pair: some names are secrets only with values that look like one.
+    /// Returns whether the value of a pair is hidden. Some names are secret only with a value that
+    /// looks like a secret.
     pub(super) fn hides(self, name: &str, value: &str) -> bool {
         self.is_secret(name) || is_key(value) || is_sign_in_code(name, value)
     }
 
-    /// Judges a name in any spelling: `api_key`, `apiKey`, `API-KEY`, `x.api.key`.
+    /// Returns whether a name is secret in any spelling: `api_key`, `apiKey`, `API-KEY`,
+    /// `x.api.key`.
     pub(super) fn is_secret_name(self, name: &str) -> bool {
         is_secret_anywhere(name)
             || (self == Self::SignIn && SIGN_IN_SECRETS.contains(&as_one_word(name).as_str()))
     }
 }
 
-/// Returns whether a name has one of these parts outside words that are ordinary.
+/// Returns whether a name contains one of the parts, apart from ordinary words.
 pub(super) fn has_part(name: &str, parts: &[&str], ordinary_words: &[&str]) -> bool {
-    // What is authorized is no author.
+    // "Authorized" must not count as the ordinary word "author".
     let mut word = as_one_word(name)
         .replace("authoriz", "auth")
         .replace("authoris", "auth");
@@ -224,7 +226,7 @@ pub(super) fn has_part(name: &str, parts: &[&str], ordinary_words: &[&str]) -> b
     parts.iter().any(|part| word.contains(part))
 }
 
-/// Returns a name without the words at its end that only say which form a secret has.
+/// Returns a name without trailing [`QUALIFIERS`], which only describe the form of a secret.
 fn without_qualifiers(name: &str) -> &str {
     let mut name = name;
     loop {
@@ -241,15 +243,15 @@ fn without_qualifiers(name: &str) -> &str {
     }
 }
 
-/// Returns whether a pair is the code of a sign-in (RFC 6749), whose URL may have no other sign of
-/// that. Codes of catalogues are short, or numbers.
+/// Returns whether a pair is the code of a sign-in (RFC 6749), even in a URL without other signs of
+/// one. Codes of catalogues are short, or numbers.
 pub(super) fn is_sign_in_code(name: &str, value: &str) -> bool {
     as_one_word(&decoded(name)) == "code"
         && value.len() > MAX_CATALOGUE_CODE
         && value.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
-/// Returns whether a word in lower case is a secret's name by itself: `sid`, `otp`. In URLs such
+/// Returns whether a word in lower case is a secret's name by itself: `sid`, `otp`. In URLs, such
 /// words are too common as parts of other names.
 pub(super) fn is_secret_word(word: &str) -> bool {
     SECRET_NAMES.contains(&word)
@@ -266,7 +268,7 @@ fn is_named(pair: &str, names: &[&str]) -> bool {
         .any(|part| names.contains(&as_one_word(part).as_str()))
 }
 
-/// Writes a name as one word in lower case, whatever separates its parts.
+/// Converts a name to one word in lower case, without separators.
 pub(super) fn as_one_word(name: &str) -> String {
     name.chars()
         .filter(char::is_ascii_alphanumeric)
@@ -308,7 +310,7 @@ fn last_word(name: &str) -> &str {
     capital.and_then(|place| word.get(place..)).unwrap_or(word)
 }
 
-/// Returns whether text looks like a key rather than like a word, a number, a DOI or a file name.
+/// Returns whether text looks like a key. Words, numbers, DOIs and file names do not.
 pub(super) fn is_key(text: &str) -> bool {
     if text.len() >= 16 && KEY_PREFIXES.iter().any(|start| text.starts_with(start)) {
         return true;
@@ -335,7 +337,7 @@ pub(super) fn is_key(text: &str) -> bool {
     hex || mixed || (text.len() >= 32 && digit && (lower || upper) && !looks_like_words(text))
 }
 
-/// Words joined by hyphens or underscores, as titles in URLs are.
+/// Returns whether text consists of words with hyphens or underscores, like titles in URLs.
 fn looks_like_words(text: &str) -> bool {
     let pieces: Vec<&str> = text
         .split(['-', '_'])

@@ -1,6 +1,6 @@
 use super::*;
 
-/// URLs with secrets, and how each is shown.
+/// URLs with secrets, and their redacted forms.
 const WITH_SECRETS: [(&str, &str); 37] = [
     (
         "https://me:pw@example.org/a?b=1#f",
@@ -91,7 +91,7 @@ const WITH_SECRETS: [(&str, &str); 37] = [
         "https://example.org/x?code_verifier=SECRET",
         "https://example.org/x?code_verifier=***",
     ),
-    // A sign-in may come back to any path, without a state.
+    // A sign-in may return to any path, without a state.
     (
         "https://example.org/x?code=SECRET",
         "https://example.org/x?code=***",
@@ -225,8 +225,7 @@ fn what_is_no_secret_shows() {
 use proptest::prelude::*;
 
 proptest! {
-    /// A planted secret never appears, however its name is spelled and wherever the pair
-    /// stands.
+    /// A planted secret never appears, in any spelling of its name and at any position of the pair.
     #[test]
     fn a_secret_under_any_spelling_does_not_show(
         start in prop_oneof![Just(""), Just("x"), Just("amz"), Just("inst"), Just("user")],
@@ -273,8 +272,11 @@ proptest! {
         prop_assert!(shown.contains("page=2"));
     }
 
-    /// The same in the path, before the host, after the fragment's mark, within another URL,
-    /// and in text that is none.
+    /// A planted secret never appears, at any of these positions:
+    ///
+    /// - in the path or before the host;
+    /// - after the fragment's mark;
+    /// - within another URL, or in other text.
     #[test]
     fn fuzz_a_secret_anywhere_does_not_show(
         name in prop_oneof![
@@ -286,7 +288,7 @@ proptest! {
         words in "[a-z]{3,8}",
         secret in "[a-z]{6,9}",
     ) {
-        // A word of the URL itself is no secret.
+        // A word of the URL itself is not a secret.
         prop_assume!(!format!("https://example.org/{words}/{name}/next/x/url").contains(&secret));
         let encode = |url: String| {
             let all = percent_encoding::NON_ALPHANUMERIC;

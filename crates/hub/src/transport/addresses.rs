@@ -1,8 +1,8 @@
-//! Names to addresses: `--connect-to` mappings, and the guard of the private network.
+//! Name resolution: `--connect-to` mappings, and the guard against internal addresses.
 //!
-//! The guard looks at the addresses that are connected to, so a name that answers differently the
-//! second time does not get around it. Literal addresses never reach a resolver;
-//! [`internal_literal`] looks at those.
+//! The guard checks the addresses of connections. A name that resolves differently the second time
+//! does not get around the guard. Literal addresses never reach a resolver, so that
+//! [`internal_literal`] checks them.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -15,19 +15,19 @@ use url::Url;
 
 use super::AddressReach;
 
-/// Sends what is meant for one host and port to an address: `HOST:PORT=ADDR:PORT`.
+/// A mapping of one host and port to an address: `HOST:PORT=ADDR:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectTo {
     /// The host as requests name it, without port.
     pub name: String,
     /// The port as requests name it.
     pub port: u16,
-    /// Where the connection goes.
+    /// The address to which connections are made.
     pub address: SocketAddr,
 }
 
 impl ConnectTo {
-    /// Returns whether requests for `url` go this way.
+    /// Returns whether the mapping applies to requests for `url`.
     #[must_use]
     pub fn covers(&self, url: &Url) -> bool {
         Host::of(url).is_ok_and(|host| host.name() == self.name)
@@ -61,7 +61,7 @@ impl FromStr for ConnectTo {
     }
 }
 
-/// Returns the internal address that a URL names literally, if it does.
+/// Returns the internal address that a URL names literally, if any.
 pub(super) fn internal_literal(url: &Url) -> Option<IpAddr> {
     let address = match url.host()? {
         url::Host::Ipv4(address) => IpAddr::V4(address),
@@ -71,7 +71,7 @@ pub(super) fn internal_literal(url: &Url) -> Option<IpAddr> {
     is_internal(address).then_some(address)
 }
 
-/// The name leads only to internal addresses.
+/// The error of a name that resolves only to internal addresses.
 #[derive(Debug, thiserror::Error)]
 #[error("{name} leads to the internal address {address}")]
 pub(super) struct InternalAddress {
@@ -79,7 +79,7 @@ pub(super) struct InternalAddress {
     pub(super) address: IpAddr,
 }
 
-/// The name has no address.
+/// The error of a name without an address.
 #[derive(Debug, thiserror::Error)]
 #[error("{name} has no address: {why}")]
 pub(super) struct NoAddress {
@@ -87,15 +87,15 @@ pub(super) struct NoAddress {
     why: String,
 }
 
-/// No name server could be reached: this machine has no network.
+/// The error of an unreachable name server: this machine has no network.
 #[derive(Debug, thiserror::Error)]
 #[error("name resolution failed: no server could be asked for the address of {name}")]
 pub(super) struct ResolverUnreachable {
     name: String,
 }
 
-/// Returns whether the resolver could not be reached, as opposed to a name that does not exist
-/// (`EAI_AGAIN`).
+/// Returns whether the name server could not be reached (`EAI_AGAIN`), in contrast to a name that
+/// does not exist.
 fn is_resolver_unreachable(error: &std::io::Error) -> bool {
     let text = error.to_string();
     ["Temporary failure in name resolution", "Try again"]
@@ -103,10 +103,10 @@ fn is_resolver_unreachable(error: &std::io::Error) -> bool {
         .any(|mark| text.contains(mark))
 }
 
-/// Asks the system's resolver and drops what may not be reached.
+/// Queries the system's resolver, and drops the addresses that must not be reached.
 pub(super) struct GuardedResolver {
     reach: AddressReach,
-    /// Proxies that the environment names: those the user wrote.
+    /// The hosts of proxies in environment variables, which the user chose.
     exempt: Arc<HashSet<String>>,
 }
 
@@ -126,7 +126,7 @@ impl Resolve for GuardedResolver {
                 .map(Vec::from_iter);
             let found: Vec<SocketAddr> = match found {
                 Ok(found) => found,
-                // Not the name's fault.
+                // The name is not the cause.
                 Err(error) if super::fault::is_lack_of_files(&error) => return Err(error.into()),
                 Err(error) if is_resolver_unreachable(&error) => {
                     return Err(ResolverUnreachable { name }.into());
@@ -159,7 +159,7 @@ impl Resolve for GuardedResolver {
     }
 }
 
-/// Sends every name to one address.
+/// Resolves every name to one address.
 pub(super) struct FixedResolver(pub(super) SocketAddr);
 
 impl Resolve for FixedResolver {
@@ -169,7 +169,7 @@ impl Resolve for FixedResolver {
     }
 }
 
-/// Returns the proxies that the environment names.
+/// Returns the URLs of the proxies in environment variables.
 pub fn environment_proxies() -> impl Iterator<Item = Url> {
     let names = [
         "HTTP_PROXY",
@@ -189,7 +189,7 @@ pub fn environment_proxies() -> impl Iterator<Item = Url> {
     })
 }
 
-/// Returns the hosts of the proxies that the environment names.
+/// Returns the hosts of the proxies in environment variables.
 pub(super) fn proxy_hosts() -> HashSet<String> {
     environment_proxies()
         .filter_map(|url| url.host_str().map(str::to_owned))

@@ -1,4 +1,5 @@
-//! A connector layer that reports dialling to the request it is done for.
+//! A connector layer that reports the making of a connection to the [`DialObserver`] of its
+//! request.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,11 +11,11 @@ use super::DialObserver;
 use crate::clock::BoxFuture;
 
 tokio::task_local! {
-    /// The request in whose task a connection is asked for.
+    /// The [`DialObserver`] of the request whose task makes a connection.
     pub(super) static DIAL: Arc<dyn DialObserver>;
 }
 
-/// The site was blocked while its connection was made.
+/// The error of a connection whose site was blocked meanwhile.
 #[derive(Debug, thiserror::Error)]
 #[error("the site was blocked while the connection was made")]
 pub(super) struct BlockedWhileDialling(pub(super) Refusal);

@@ -1,4 +1,4 @@
-//! What went wrong on the wire, read from the chain of causes of a transport error.
+//! Classification of transport errors, by their chain of causes.
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -10,7 +10,8 @@ use super::SendError;
 use super::addresses::{InternalAddress, NoAddress, ResolverUnreachable};
 use super::dial::BlockedWhileDialling;
 
-/// Reads a transport error. The message names the innermost cause and never the URL.
+/// Converts a transport error to a [`SendError`]. The message names the innermost cause, and never
+/// the URL.
 pub(super) fn read(error: &reqwest::Error) -> SendError {
     if let Some(kept) = kept_from_leaving(error) {
         return kept;
@@ -31,7 +32,7 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
     }
 }
 
-/// Returns why a request never left, where this process itself kept it.
+/// Returns the [`SendError`] of a request that this process itself did not send, or `None`.
 fn kept_from_leaving(error: &reqwest::Error) -> Option<SendError> {
     if let Some(blocked) = causes_of::<BlockedWhileDialling>(error).next() {
         return Some(SendError::Blocked(blocked.0.clone()));
@@ -57,7 +58,8 @@ fn is_closed_connection(error: &reqwest::Error, io: Option<&std::io::Error>) -> 
         || causes_of::<hyper::Error>(error).any(hyper::Error::is_incomplete_message)
 }
 
-/// Returns the class of a fault: of the name, of TLS, of this machine, or of the way to the origin.
+/// Returns the [`Fault`] of an error: of the name, of TLS, of this machine or of the route to the
+/// origin.
 fn fault_of(error: &reqwest::Error, io: Option<&std::io::Error>) -> Fault {
     if causes_of::<NoAddress>(error).next().is_some() {
         Fault::Dns
@@ -85,7 +87,8 @@ fn is_lack_of_route(error: &std::io::Error) -> bool {
     )
 }
 
-/// Returns whether no more files can be opened: nothing left the machine, and no host is to blame.
+/// Returns whether this process cannot open more files. Nothing was sent, and the host is not at
+/// fault.
 pub(super) fn is_lack_of_files(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| {
         [Errno::MFILE, Errno::NFILE]
@@ -94,9 +97,8 @@ pub(super) fn is_lack_of_files(error: &std::io::Error) -> bool {
     })
 }
 
-/// Returns whether the origin has ended the connection in good order before it processed the
-/// request, or refused to (RFC 9113, 8.7). Requests that it has begun to process continue on the
-/// old connection.
+/// Returns whether the origin ended the connection or refused the request before processing it (RFC
+/// 9113, 8.7). Requests whose processing has begun continue on the old connection.
 fn is_unprocessed(error: &h2::Error) -> bool {
     let said = |reason| error.is_remote() && error.reason() == Some(reason);
     error.is_go_away() && said(h2::Reason::NO_ERROR)
@@ -113,7 +115,7 @@ fn is_closed(error: &std::io::Error) -> bool {
     )
 }
 
-/// Walks from an error to its innermost cause.
+/// Returns the errors from an error to its innermost cause.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |cause| (*cause).source())
 }
@@ -124,8 +126,7 @@ fn causes_of<E: Error + 'static>(error: &reqwest::Error) -> impl Iterator<Item =
 }
 
 fn is_tls(cause: &(dyn Error + 'static)) -> bool {
-    // An io::Error hides what it wraps: its `source` is that of the inner error. There may be
-    // several, one in the other.
+    // The `source` of an io::Error is that of its inner error. Errors may be nested several times.
     let wrapped = |error: &'_ std::io::Error| error.get_ref().is_some_and(|inner| is_tls(inner));
     cause.is::<rustls::Error>() || cause.downcast_ref::<std::io::Error>().is_some_and(wrapped)
 }

@@ -1,21 +1,21 @@
-//! Hosts that end a connection after a few requests, over HTTP/2.
+//! Hosts that end an HTTP/2 connection after a few requests.
 //!
-//! Many requests share an HTTP/2 connection, and those that the origin has not come to when it ends
-//! the connection have to be sent again. Where that happens more often than an answer comes,
-//! requests go one by one over HTTP/1.1 instead: there a connection ends after an answer, and
-//! nothing is sent in vain.
+//! Many requests share an HTTP/2 connection. If the origin ends the connection, the requests that
+//! it has not processed have to be sent again. If this happens more often than a response, requests
+//! are sent one by one over HTTP/1.1 instead. There, a connection ends after a response, so that no
+//! request is lost.
 
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
 use url::Url;
 
-/// How many hosts are remembered. For those beyond nothing changes.
+/// Maximum number of hosts in memory. Further hosts keep HTTP/2.
 const MAX_HOSTS: usize = 4_096;
-/// From how many unprocessed requests on their ratio to answers means something.
+/// Minimum number of unprocessed requests for a comparison with the number of responses.
 const MIN_UNPROCESSED: u32 = 16;
 
-/// What became of requests, by host.
+/// The counts of responses and unprocessed requests, by host.
 #[derive(Default)]
 pub(super) struct Http1Hosts(Mutex<HashMap<String, StreamCounts>>);
 
@@ -31,7 +31,7 @@ fn key(url: &Url) -> &str {
 }
 
 impl Http1Hosts {
-    /// Returns whether requests of a host go one by one.
+    /// Returns whether requests to the host of a URL are sent one by one.
     pub(super) fn is_one_by_one(&self, url: &Url) -> bool {
         self.0
             .lock()
@@ -39,8 +39,8 @@ impl Http1Hosts {
             .is_some_and(|seen| seen.one_by_one)
     }
 
-    /// Counts an answer of a host that once left a request unprocessed. Other hosts are not
-    /// remembered.
+    /// Counts a response of a host that has left a request unprocessed before. Other hosts have no
+    /// entry.
     pub(super) fn note_answer(&self, url: &Url) {
         if let Some(seen) = self.0.lock().get_mut(key(url)) {
             seen.answered = seen.answered.saturating_add(1);

@@ -1,9 +1,8 @@
-//! Whose connections are kept open for the next request.
+//! The hosts whose connections are kept open for the next request.
 //!
-//! A pool keeps what every host leaves behind; a run over very many hosts would fill the memory and
-//! run out of file descriptors. So only so many hosts have their connections kept at a time, those
-//! that came first and are still asked; the connections of all others are closed after their
-//! answer.
+//! A pool of connections to very many hosts would fill the memory and use up the file descriptors.
+//! So only a bounded number of hosts keep their connections: the first ones that are still in use.
+//! The connections of all other hosts are closed after each response.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,13 +11,13 @@ use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
 use url::Url;
 
-/// How many hosts have their connections kept.
+/// Maximum number of hosts that keep connections.
 const MAX_HOSTS: usize = 256;
 
-/// The hosts whose connections are kept, and when each was last asked.
+/// The hosts that keep connections, with the instants of their last requests.
 pub(crate) struct KeepAliveHosts {
     hosts: Mutex<HashMap<String, BootInstant>>,
-    /// How long an unused connection is kept.
+    /// The time for which an unused connection is kept.
     idle: Duration,
 }
 
@@ -30,7 +29,7 @@ impl KeepAliveHosts {
         }
     }
 
-    /// Returns whether the connection of a request at `now` is worth keeping.
+    /// Returns whether the connection of a request at `now` is kept open.
     pub(crate) fn keeps(&self, url: &Url, now: BootInstant) -> bool {
         let mut hosts = self.hosts.lock();
         let host = &url[url::Position::BeforeHost..url::Position::AfterPort];

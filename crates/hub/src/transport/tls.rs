@@ -1,4 +1,4 @@
-//! TLS: rustls with ring, the machine's certificates and those the user adds.
+//! TLS by rustls with ring, with the machine's certificates and those that the user adds.
 
 use std::sync::Arc;
 
@@ -8,10 +8,13 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::wire::TransportError;
 
-/// Builds the client side of TLS.
+/// Builds the client configuration of TLS.
 ///
-/// A machine without any certificate is no error here: plain http works, and https says what is
-/// missing.
+/// A machine without any certificate is valid: plain http works, and https fails with a clear
+/// error.
+///
+/// # Errors
+/// Returns a [`TransportError`] if one of the `extra` certificates cannot be used.
 pub(super) fn client_config(extra: &[Vec<u8>]) -> Result<ClientConfig, TransportError> {
     let mut roots = RootCertStore::empty();
     let (added, _) =

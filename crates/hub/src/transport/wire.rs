@@ -1,4 +1,4 @@
-//! The real transport: reqwest with rustls, redirects and retries off.
+//! The real transport: reqwest with rustls, without redirects and retries.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,21 +21,22 @@ use super::{
 };
 use crate::clock::{BootInstant, BoxFuture, Clock, SystemClock};
 
-/// The most header fields of a response by HTTP/1. A response with more is a fault of its origin.
+/// Maximum number of header fields in an HTTP/1 response. A response with more is a fault of its
+/// origin.
 const MAX_RESPONSE_FIELDS: usize = 1_024;
-/// The longest head of a response by HTTP/2, in bytes, as RFC 9113 section 6.5.2 counts them.
+/// Maximum size of the head of an HTTP/2 response in bytes, by the count of RFC 9113 section 6.5.2.
 const MAX_HTTP2_HEAD_BYTES: u32 = 128 << 10;
 
-/// How connections are made.
+/// Options for connections.
 #[derive(Clone, Debug)]
 pub struct WireOptions {
-    /// The longest that a connection, TLS included, may take.
+    /// Maximum time for a connection, TLS included.
     pub connect_timeout: Duration,
-    /// How long an unused connection is kept.
+    /// The time for which an unused connection is kept.
     pub idle_connection: Duration,
-    /// Where hosts really are.
+    /// The [`ConnectTo`] mappings of hosts to addresses.
     pub connect_to: Vec<ConnectTo>,
-    /// Certificates to trust beside the machine's, as PEM.
+    /// Certificates to trust besides the machine's, as PEM.
     pub certificates: Vec<Vec<u8>>,
 }
 
@@ -50,21 +51,22 @@ impl Default for WireOptions {
     }
 }
 
-/// Why a transport could not be made.
+/// The reason why a transport could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// A certificate file is not one.
+    /// The file does not contain a usable certificate.
     #[error("the certificate cannot be used: {0}")]
     Certificate(String),
     /// The TLS library refused its settings.
     #[error("TLS cannot be set up: {0}")]
     Tls(String),
-    /// The HTTP client refused its settings, the environment's proxies among them.
+    /// The HTTP client refused its settings, such as a proxy in an environment variable.
     #[error("the HTTP client cannot be set up: {0}")]
     Client(String),
 }
 
-/// reqwest, thrice per kind of reach and twice per mapped host.
+/// The [`Transport`] of real programs: reqwest, with three clients for each [`AddressReach`] and
+/// two for each mapped host.
 pub struct WireTransport {
     anywhere: Clients,
     public_only: Clients,
@@ -73,17 +75,17 @@ pub struct WireTransport {
     streams: Http1Hosts,
 }
 
-/// Clients that differ in what becomes of a connection after its answer, and in the protocol.
+/// The HTTP clients that differ in their protocol and in the reuse of connections.
 struct Clients {
-    /// It is kept for the next request.
+    /// The client that keeps connections for the next request.
     keeping: Client,
-    /// It is closed, whatever protocol it speaks.
+    /// The client that closes each connection after its response, with any protocol.
     closing: Client,
-    /// It is kept, and speaks HTTP/1.1: one request at a time.
+    /// The client that keeps connections, and sends one request at a time over HTTP/1.1.
     one_by_one: Client,
 }
 
-/// What becomes of a connection after its answer.
+/// The reuse of a connection after its response.
 #[derive(Clone, Copy)]
 enum ConnectionReuse {
     Closed,
@@ -102,10 +104,11 @@ impl Clients {
 }
 
 impl WireTransport {
-    /// Sets up the clients. Nothing is connected yet.
+    /// Creates the clients, without any connection.
     ///
     /// # Errors
-    /// A certificate that cannot be read, or a proxy in the environment that is none.
+    /// Returns a [`TransportError`] for an unreadable certificate, or for an invalid proxy in an
+    /// environment variable.
     pub fn new(options: &WireOptions) -> Result<Self, TransportError> {
         let tls = tls::client_config(&options.certificates)?;
         let mut plain_tls = tls.clone();
@@ -147,7 +150,8 @@ impl WireTransport {
         })
     }
 
-    /// Chooses the client for a request, and the URL and `Host` header that take it there.
+    /// Selects the client for a request, with the URL and `Host` header that reach the mapped
+    /// address.
     fn route(
         &self,
         url: Url,
@@ -189,7 +193,7 @@ fn client(options: &WireOptions, tls: &ClientConfig) -> reqwest::ClientBuilder {
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .referer(false)
-        // Old servers fold lines and have names that are none; curl and browsers take no notice.
+        // Old servers fold lines and send invalid names, which curl and browsers accept.
         .http1_allow_obsolete_multiline_headers_in_responses(true)
         .http1_ignore_invalid_headers_in_responses(true)
         .http1_allow_spaces_after_header_name_in_responses(true)
@@ -215,10 +219,11 @@ fn failed(error: reqwest::Error) -> TransportError {
     TransportError::Client(cause)
 }
 
-/// Rewrites a URL so that its connection goes where the mapping says.
+/// Rewrites a URL, so that its connection goes to the address of the [`ConnectTo`] mapping.
 ///
-/// A port written in a URL wins over the resolver's, so it is taken out of the URL and put into the
-/// `Host` header; a literal address never reaches the resolver, so it is replaced.
+/// - A port in a URL takes precedence over the resolver's. So the port moves from the URL to the
+///   `Host` header.
+/// - A literal address never reaches the resolver, so that the mapping replaces the address.
 fn mapped_url(url: &Url, mapping: &ConnectTo) -> (Url, Option<HeaderValue>) {
     let authority = match (url.host_str(), url.port()) {
         (Some(host), Some(port)) => format!("{host}:{port}"),

@@ -15,9 +15,9 @@ use crate::format::{
     identifier, quoted_text, read_obo, read_obograph, read_statements, unescape,
 };
 
-/// Memory that a table takes at most, unless the caller says otherwise.
+/// Default limit on the memory of a [`TermTable`], in bytes.
 pub const DEFAULT_TABLE_BYTES: usize = 2 << 30;
-/// What a term costs besides its texts.
+/// Memory of a term besides its texts, in bytes.
 const TERM_BYTES: usize = 256;
 const OBO: &str = "http://purl.obolibrary.org/obo/";
 
@@ -25,8 +25,8 @@ const OBO: &str = "http://purl.obolibrary.org/obo/";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TermTexts {
     pub values: BTreeSet<String>,
-    /// Whether the values are in a language other than English; values without a language, or
-    /// in English, take their place.
+    /// True if the values are in a language other than English. Values in English, or without a
+    /// language, replace them.
     is_foreign: bool,
 }
 
@@ -44,7 +44,7 @@ impl TermTexts {
     }
 }
 
-/// One term.
+/// A term of a [`TermTable`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Term {
     pub labels: TermTexts,
@@ -59,21 +59,21 @@ impl Term {
     }
 }
 
-/// Why a file gives no table.
+/// The reason why [`TermTable::read`] fails.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// The format is recognised, but not parsed.
     #[error("{0} is not parsed here, so its terms cannot be compared")]
     NotParsed(OntologyFormat),
-    /// The file has an error; the first one.
+    /// The file is invalid; this is the first error.
     #[error("the terms of the file cannot be compared: {0}")]
     Invalid(FormatProblem),
-    /// The file could not be read.
+    /// The file could not be read, with the [`io::Error`] of the reader.
     #[error("cannot read the file: {0}")]
     Io(#[from] io::Error),
 }
 
-/// The terms of one ontology, by IRI.
+/// The [`Term`]s of one ontology, by IRI.
 #[derive(Debug, Default)]
 pub struct TermTable {
     terms: HashMap<String, Term>,
@@ -83,10 +83,11 @@ pub struct TermTable {
 
 impl TermTable {
     /// Reads the terms of a file. Memory grows with the number of terms and the length of their
-    /// texts, and stays below `max_bytes` (about).
+    /// texts, up to about `max_bytes`.
     ///
     /// # Errors
-    /// If the format is not parsed here, the file has an error or too many terms, or `reader` fails.
+    /// [`TableError`] if the format is not parsed here, the file has an error or too many terms, or
+    /// `reader` fails.
     pub fn read(
         reader: impl Read + Send,
         format: OntologyFormat,
@@ -123,13 +124,13 @@ impl TermTable {
         }
     }
 
-    /// Terms in the table.
+    /// Returns the number of terms.
     #[must_use]
     pub fn len(&self) -> usize {
         self.terms.len()
     }
 
-    /// Whether there are no terms.
+    /// Returns true if the table has no terms.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
@@ -143,7 +144,8 @@ impl TermTable {
         self.terms.get(iri)
     }
 
-    /// Changes a term, which is new if it is not in the table, and counts what it takes.
+    /// Changes a [`Term`], created if it is not in the table, and counts the bytes that `change`
+    /// returns.
     fn change(&mut self, iri: &str, change: impl FnOnce(&mut Term) -> usize) {
         if self.bytes > self.limit {
             return;
@@ -251,7 +253,7 @@ impl TermTable {
                 }
             }
         })?;
-        // Relations may be named as parents before the stanza that says which IRI they have.
+        // A relation may be named as a parent before the stanza that gives its IRI.
         for (short, iri) in names.aliases {
             for term in self.terms.values_mut() {
                 if term.parents.remove(&short) {
@@ -314,13 +316,14 @@ impl TermTable {
     }
 }
 
-/// From OBO identifiers to IRIs, as the mapping of OBO to OWL has it.
+/// The mapping from OBO identifiers to IRIs, as defined for OBO in OWL.
 #[derive(Default)]
 struct OboNames {
     ontology: String,
     /// Namespaces of prefixes that the header declares.
     spaces: HashMap<String, String>,
-    /// Relations with a short name: the IRI of that name, and the one that is meant.
+    /// Relations with a short name: the IRI of that name, and the IRI that it stands for. See
+    /// [`OboNames::stanza_iri`].
     aliases: HashMap<String, String>,
 }
 
@@ -351,7 +354,8 @@ impl OboNames {
         }
     }
 
-    /// Relations with a short name have the IRI of their first cross-reference.
+    /// Returns the IRI of a stanza. A relation with a short name has the IRI of its first
+    /// cross-reference.
     fn stanza_iri(&mut self, kind: &str, id: &str, clauses: &[Clause]) -> String {
         let iri = self.iri(id);
         if kind != "Typedef" || id.contains(':') {

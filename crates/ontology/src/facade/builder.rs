@@ -1,4 +1,4 @@
-//! Puts a facade together: every part has a default but the settings.
+//! Builds a [`Facade`]: every part except the settings has a default.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::registry::{JoinedHosts, KeyRegistry, OpenStore};
 use super::settings::RateLimits;
 use super::{Facade, FacadeObserver, FacadeState};
 
-/// Puts a facade together.
+/// Builder of a [`Facade`], from [`Facade::builder`].
 pub struct FacadeBuilder {
     limits: RateLimits,
     runtime: Arc<dyn Runtime>,
@@ -43,53 +43,54 @@ impl FacadeBuilder {
         }
     }
 
-    /// Runs on another clock than the machine's.
+    /// Replaces the clock and tasks of the machine with another [`Runtime`].
     #[must_use]
     pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.runtime = runtime;
         self
     }
 
-    /// Keeps state in this store, whatever the settings say.
+    /// Keeps state in this [`StateStore`], in place of the one of the settings.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn StateStore>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// Adds an observer of events.
+    /// Adds a [`FacadeObserver`], which receives every event.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn FacadeObserver>) -> Self {
         self.observers.push(observer);
         self
     }
 
-    /// Names the run that events belong to; without it they get an id of their own.
+    /// Sets the id of the run in events. The default is a new id.
     #[must_use]
     pub fn run_id(mut self, id: &str) -> Self {
         self.run_id = Some(id.into());
         self
     }
 
-    /// Receives a sentence when the shared store becomes unavailable, and when it is back.
+    /// Receives a sentence when the shared store becomes unavailable, and when it is available
+    /// again.
     #[must_use]
     pub fn notice(mut self, notice: AvailabilityNotice) -> Self {
         self.notice = notice;
         self
     }
 
-    /// Says which hosts one operator's limit joins, where that is not what the programs ship with:
-    /// their budgets lie in one place, for the hub and for the facade.
+    /// Sets the groups of hosts that share one operator's limit, in place of the built-in groups.
+    /// The budgets of a group are kept at one site, for the hub and for the facade.
     #[must_use]
     pub fn sites(mut self, sites: &[SiteConfig]) -> Self {
         self.sites = Some(sites.to_vec());
         self
     }
 
-    /// Builds the facade, with every known service ready.
+    /// Builds the [`Facade`], with every known service ready.
     ///
     /// # Errors
-    /// The shared directory cannot be used.
+    /// A [`StoreError`] if the shared directory cannot be used.
     pub fn build(self) -> Result<Facade, StoreError> {
         let limits = Arc::new(self.limits);
         let settings = limits.to_settings();
@@ -116,7 +117,7 @@ impl FacadeBuilder {
     }
 }
 
-/// Returns the site of each host that is joined with others.
+/// Returns the site of each host that shares a limit with others.
 fn joined_hosts(sites: Option<Vec<SiteConfig>>) -> JoinedHosts {
     let shipped = || docstokg_hub::config::load::shipped().map(|config| config.sites);
     let sites = sites.unwrap_or_else(|| shipped().unwrap_or_default());
@@ -127,7 +128,8 @@ fn joined_hosts(sites: Option<Vec<SiteConfig>>) -> JoinedHosts {
     Arc::new(hosts.collect())
 }
 
-/// Returns how to open the store of the settings: a child process opens it anew.
+/// Returns the function that opens the store of the settings. A child process calls the function
+/// again.
 fn open_store(
     limits: &Arc<RateLimits>,
     runtime: &Arc<dyn Runtime>,
@@ -147,7 +149,7 @@ fn open_store(
     })
 }
 
-/// Opens the state of a directory that processes share; it is the state of the programs, too.
+/// Opens the state in a directory that processes share, with the programs among them.
 fn shared(
     directory: &Path,
     clock: Arc<dyn Clock>,

@@ -1,4 +1,4 @@
-//! How each key stands: its windows, how full they are, and when the next request may go.
+//! The state of each key: its windows, their use, and the time of the next request.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use super::key::ServiceKey;
 use super::rate::per_second;
 use super::{Facade, registry};
 
-/// How one key stands.
+/// The state of one [`ServiceKey`], from [`Facade::diagnose`].
 #[derive(Clone, Debug)]
 pub struct KeyDiagnosis {
-    /// The key.
+    /// The service and host of the budget.
     pub key: ServiceKey,
-    /// Its windows and how much of each is used; none where it has no limit.
+    /// The windows of the key, each with the permits that are used; empty if the key has no limit.
     pub windows: Vec<(Window, u64)>,
-    /// The rate per second that each window allows in the long run.
+    /// The rate per second that each [`Window`] allows in the long run.
     pub per_second: Vec<f64>,
-    /// How long its cooldown still lasts.
+    /// Remaining time of the key's cooldown, if there is one.
     pub cooldown: Option<Duration>,
-    /// After which time a request of weight 1 could go, if no other came first.
+    /// The time until a request of weight 1 may be sent, if no other request comes first.
     pub eligible_in: Duration,
 }
 
 impl Facade {
-    /// Reports how each key stands that this process knows.
+    /// Reports the state of each key that this process knows, as [`KeyDiagnosis`].
     ///
     /// # Errors
-    /// The store cannot be reached.
+    /// An [`AcquireError`] if the store cannot be reached.
     pub async fn diagnose(&self) -> Result<Vec<KeyDiagnosis>, AcquireError> {
         let registry: &registry::KeyRegistry = self.0.registry.get();
         let mut found = Vec::new();

@@ -1,8 +1,8 @@
-//! One key of the facade: its windows, its state in the store, and the queue of its callers.
+//! The state of a single key: its windows, its state in the store, and the queue of its callers.
 //!
-//! The budget is that of the service in the site of the host, the same one that the hub charges in
-//! a pull: programs that share a store share it. The cooldown of a key is a block of a site of its
-//! own, so that it holds the key back and not the host.
+//! The budget is that of the service in the site of the host, the one that the hub uses in a pull:
+//! programs that share a store share the budget. The cooldown of a key is a block of a separate
+//! site, so that a cooldown delays the key and not the host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,31 +23,31 @@ use super::error::{AcquireError, Hint};
 use super::key::ServiceKey;
 use super::rate::short;
 
-/// How long a caller waits before it asks again for a slot that others hold.
+/// Wait before the next query for a slot that other callers use.
 const SLOT_RETRY: Duration = Duration::from_millis(25);
 
-/// One key, as this process sees it.
+/// A [`ServiceKey`] with its limits, as this process sees them.
 pub(super) struct KeyEntry {
     pub(super) key: ServiceKey,
     /// The windows, as events show them.
     pub(super) rates: Arc<[String]>,
-    /// `None` where the key has no limit.
+    /// The windows; `None` if the key has no limit.
     pub(super) windows: Option<Arc<Windows>>,
     site: Arc<dyn SiteHandle>,
     budget: usize,
     cooldown: Arc<dyn SiteHandle>,
     policy: Arc<LanePolicy>,
-    /// Callers that wait queue here, first come first served: only the first holds a reservation.
+    /// The queue of waiting callers, first come first served: only the first has a reservation.
     queue: Mutex<()>,
-    /// The weight of the callers that wait.
+    /// The total weight of the waiting callers.
     waiting: AtomicU32,
 }
 
-/// How a permit was reached.
+/// The way in which a permit was reached.
 enum PermitPath {
-    /// At once.
+    /// Without a wait.
     AtOnce,
-    /// After a wait, in which the key may have got a cooldown.
+    /// After a wait, during which a cooldown of the key may have begun.
     AfterWait(Permit),
 }
 
@@ -58,7 +58,7 @@ impl KeyEntry {
         store: &dyn StateStore,
         site: &SiteKey,
     ) -> Self {
-        // The origin counts arrivals, which come a little later than permits.
+        // The origin counts arrivals, which are a little later than permits.
         let guard = Duration::from_millis(10);
         let site = store.site(site);
         let budget = site.budget(&BudgetKey::Service(Arc::clone(key.service())));
@@ -75,7 +75,7 @@ impl KeyEntry {
         }
     }
 
-    /// Checks that a weight is one, and fits into every window at all.
+    /// Checks that a weight is positive and fits into every window.
     pub(super) fn check_weight(&self, weight: u32) -> Result<(), AcquireError> {
         if weight == 0 {
             return Err(AcquireError::NoWeight);
@@ -94,8 +94,8 @@ impl KeyEntry {
         }
     }
 
-    /// Blocks the key. If a cooldown in force lasts at least as long, nothing changes, and the rest
-    /// of that one is returned.
+    /// Blocks the key. If the current cooldown lasts at least as long, nothing changes, and its
+    /// remaining time is returned.
     pub(super) async fn begin_cooldown(
         &self,
         length: Duration,
@@ -108,18 +108,19 @@ impl KeyEntry {
         Ok(None)
     }
 
-    /// Returns how long the cooldown of the key still lasts.
+    /// Returns the remaining time of the key's cooldown.
     pub(super) async fn cooldown_left(&self) -> Result<Option<Duration>, StoreError> {
         let view = self.cooldown.view().await?;
         Ok(view.open_until().map(|(until, _)| until.since(view.now)))
     }
 
-    /// Returns the state of the host's site.
+    /// Returns the [`SiteView`] of the host's site.
     pub(super) async fn view(&self) -> Result<SiteView, StoreError> {
         self.site.view().await
     }
 
-    /// Returns how much of each window is used, and when a request of weight 1 could go.
+    /// Returns the used permits of each [`Window`], and the time until a request of weight 1 may be
+    /// sent.
     pub(super) fn usage(&self, view: &SiteView) -> (Vec<(Window, u64)>, Duration) {
         let Some(windows) = &self.windows else {
             return (Vec::new(), Duration::ZERO);
@@ -151,7 +152,7 @@ impl KeyEntry {
         self.windows.iter().map(cost).collect()
     }
 
-    /// Goes now, or is refused.
+    /// Acquires a permit without a wait, or returns the refusal.
     pub(super) async fn acquire_now(
         &self,
         weight: u32,
@@ -180,12 +181,12 @@ impl KeyEntry {
             Answered::Queue { .. } => {
                 Err(self.exceeded(None, Duration::ZERO, Some(Hint::Queue(waiting))))
             }
-            // A question without patience is answered by yes or no.
+            // A caller without patience never gets a wait as the decision.
             _ => Err(self.exceeded(None, Duration::ZERO, None)),
         }
     }
 
-    /// Waits as long as it takes.
+    /// Acquires a permit, after any wait.
     pub(super) async fn acquire_later(
         &self,
         weight: u32,
@@ -212,7 +213,7 @@ impl KeyEntry {
                     if self.cooldown_left().await?.is_none() {
                         return Ok(());
                     }
-                    // It began while this caller slept: nothing is sent into it.
+                    // The cooldown began while this caller slept: do not send during a cooldown.
                     self.site.leave(&ask, permit.id, Some(permit.stamp)).await?;
                 }
             }
@@ -232,7 +233,8 @@ impl KeyEntry {
         Ok(())
     }
 
-    /// Asks until the answer is to go, sleeping in between as each answer says.
+    /// Repeats an [`AdmissionRequest`] until it is admitted, and sleeps in between as each decision
+    /// says.
     async fn enter(
         &self,
         ask: &AdmissionRequest,
@@ -281,7 +283,8 @@ impl KeyEntry {
         }
     }
 
-    /// Frees the lease of a probe: how the request ends is not reported here, so it is none.
+    /// Releases the lease of a probe: the facade never sees the result of the request, so the
+    /// request cannot serve as one.
     async fn release_probe(&self, ask: &AdmissionRequest, permit: &Permit) {
         if permit.probe {
             let _ = self.site.leave(ask, permit.id, None).await;
@@ -316,7 +319,7 @@ impl KeyEntry {
     }
 }
 
-/// A caller that waits, until this is dropped.
+/// Counts a waiting caller of a [`KeyEntry`], with its weight, until dropped.
 struct WaitingCaller<'a>(&'a KeyEntry, u32);
 
 impl<'a> WaitingCaller<'a> {
@@ -332,7 +335,7 @@ impl Drop for WaitingCaller<'_> {
     }
 }
 
-/// A reservation in the store, given up when its caller stops waiting.
+/// A reservation in the store, released if its caller stops waiting.
 struct StoreReservation<'a> {
     site: &'a dyn SiteHandle,
     ask: &'a AdmissionRequest,

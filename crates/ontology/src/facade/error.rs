@@ -1,4 +1,4 @@
-//! Why a caller may not send now.
+//! The reasons why a caller may not send now.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use docstokg_stores::StoreError;
 use super::key::{KeyError, ServiceKey};
 use super::rate::short;
 
-/// What a caller could do something about.
+/// The cause of a refusal, for a caller that can react to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// The key has a cooldown.
     Cooldown,
-    /// The host asked for no requests, or its breaker is open.
+    /// The host requested a pause, its breaker is open, or all its slots are in use.
     HostPaused,
-    /// So much weight waits already, and comes first.
+    /// Waiting callers have precedence; the number is their total weight.
     Queue(u32),
 }
 
@@ -31,41 +31,41 @@ impl Hint {
     }
 }
 
-/// Why a caller may not send now.
+/// The reason why [`Facade::acquire`](crate::facade::Facade::acquire) did not return a permit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcquireError {
-    /// There is no room, and the caller does not wait.
+    /// A limit is reached, and the caller does not wait.
     #[error("{}", exceeded(.key, .window.as_ref(), *.retry_in, *.hint))]
     Exceeded {
-        /// The key.
+        /// The key whose limit is reached.
         key: ServiceKey,
-        /// The window that is used up.
+        /// The [`Window`] that is used up.
         window: Option<Window>,
-        /// After which time the same call could succeed, if no other came first.
+        /// The time after which the same call may succeed, if no other request comes first.
         retry_in: Duration,
-        /// What holds it back, where it is not a window.
+        /// The cause of the refusal, if it is not a window.
         hint: Option<Hint>,
     },
-    /// The weight never fits.
+    /// The weight is larger than a window allows.
     #[error(
         "a weight of {weight} never fits into the windows of {key}, which allow {limit} at most: \
          use a smaller weight or a larger limit"
     )]
     Weight {
-        /// The key.
+        /// The key whose windows are too small.
         key: ServiceKey,
-        /// The weight.
+        /// The weight of the request.
         weight: u32,
-        /// The largest that fits.
+        /// The largest weight that fits.
         limit: u32,
     },
-    /// A weight of zero asks for no request.
+    /// The weight is zero, so there is no request to permit.
     #[error("a weight of 0 asks for nothing: give the number of requests, 1 or more")]
     NoWeight,
-    /// The call names no service or host.
+    /// The call has an invalid service or host.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A cooldown of this length is none.
+    /// The length of a cooldown is invalid.
     #[error("a cooldown of {0} seconds is not a time: give a number of zero or more")]
     Cooldown(String),
     /// The shared state cannot be reached.

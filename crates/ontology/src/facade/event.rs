@@ -1,4 +1,4 @@
-//! What the facade reports: one event for each attempt to acquire, and one for each cooldown.
+//! Events of the facade: one for each attempt to acquire a permit, and one for each cooldown.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -17,7 +17,7 @@ use serde_json::{Value as Json, json};
 use super::AcquireMode;
 use super::key::ServiceKey;
 
-/// Which run an event belongs to.
+/// The run that an event belongs to.
 #[derive(Clone, Debug)]
 pub struct EventContext {
     /// The id of the run.
@@ -26,14 +26,14 @@ pub struct EventContext {
     pub config_hash: Arc<str>,
 }
 
-/// How an attempt to acquire ended.
+/// The outcome of an attempt to acquire a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquireOutcome {
     /// The request may be sent.
     Ok,
-    /// There was no room, and the caller did not want to wait.
+    /// A limit was reached, and the caller did not want to wait.
     Exceeded,
-    /// The question could not be answered.
+    /// The attempt failed with another error.
     Error,
 }
 
@@ -49,41 +49,41 @@ impl AcquireOutcome {
     }
 }
 
-/// Something that the facade did.
+/// Something that the facade did, for a [`FacadeObserver`].
 #[derive(Clone, Debug)]
 pub struct FacadeEvent {
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
-    /// In which run.
+    /// The run of the event.
     pub run: EventContext,
-    /// For which key; `None` where the call named none that is valid.
+    /// The key of the event; `None` if the call had no valid key.
     pub key: Option<ServiceKey>,
-    /// What.
+    /// The kind of event, with its data.
     pub what: FacadeEventKind,
 }
 
-/// What the facade did.
+/// The kind of a [`FacadeEvent`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum FacadeEventKind {
-    /// It answered an attempt to acquire.
+    /// An attempt to acquire a permit ended.
     Acquire {
-        /// The windows that hold for the key, such as `8/s`.
+        /// The windows that apply to the key, such as `8/s`.
         rates: Arc<[String]>,
-        /// The weight.
+        /// The weight of the request.
         weight: u32,
-        /// Whether the caller waits.
+        /// The [`AcquireMode`]: wait or fail.
         mode: AcquireMode,
-        /// How long the caller waited, in milliseconds.
+        /// The wait of the caller, in milliseconds.
         blocked_ms: f64,
-        /// How it ended.
+        /// The outcome of the attempt.
         outcome: AcquireOutcome,
-        /// The error, where it ended with one.
+        /// The error, if the attempt ended with one.
         error: Option<String>,
     },
-    /// It registered a cooldown.
+    /// A cooldown was registered.
     Cooldown {
-        /// How long, in seconds.
+        /// The length of the cooldown, in seconds.
         seconds: f64,
     },
 }
@@ -133,24 +133,24 @@ impl FacadeEvent {
     }
 }
 
-/// Watches the facade. Must not block.
+/// Receives every [`FacadeEvent`]. Must not block.
 pub trait FacadeObserver: Send + Sync {
-    /// Takes note of an event.
+    /// Receives an event of the facade.
     fn note(&self, event: &FacadeEvent);
 }
 
-/// Opens no link: events would be written wherever it leads.
+/// Flag that refuses symbolic links: events would be written to the target of the link.
 const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
-/// Appends events to a file, one JSON object per line.
+/// A [`FacadeObserver`] that appends events to a file, one JSON object per line.
 #[derive(Debug)]
 pub struct JsonLines(Mutex<File>);
 
 impl JsonLines {
-    /// Opens a file to append to, and creates it for its owner alone if it is not there.
+    /// Opens a file to append to. A new file is readable by its owner alone.
     ///
     /// # Errors
-    /// The file cannot be opened, or is a symbolic link.
+    /// The I/O error if the file cannot be opened, or is a symbolic link.
     pub fn append(path: &Path) -> std::io::Result<Self> {
         private::make_file(path)?;
         let opened = OpenOptions::new()
@@ -170,8 +170,8 @@ impl JsonLines {
 impl FacadeObserver for JsonLines {
     fn note(&self, event: &FacadeEvent) {
         let line = format!("{}\n", escape_controls(event.to_json().to_string()));
-        // One write per line, so that lines of several processes do not mix. A full disk loses
-        // events and no request.
+        // One write per line, so that lines of several processes do not mix. On a full disk events
+        // are lost, but no request fails.
         let _ = self.0.lock().write_all(line.as_bytes());
     }
 }

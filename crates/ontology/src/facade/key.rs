@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use docstokg_policy::host::Host;
 
-/// Stands for a service that is not named.
+/// The service name that stands for any service.
 pub const ANY_SERVICE: &str = "_";
-/// Stands for a host that is not named.
+/// The host name that stands for any host.
 pub const ANY_HOST: &str = "default";
 
 /// A service on a host. Either may be missing: `_:www.ebi.ac.uk`, `ols:default`.
@@ -17,29 +17,30 @@ pub struct ServiceKey {
     host: Arc<str>,
 }
 
-/// Why a text names no service or host.
+/// The reason why a text is not a [`ServiceKey`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// Not the name of a service.
     #[error("'{0}' is not the name of a service: use letters, digits, '.', '-' and '_'")]
     Service(String),
-    /// Not a host.
+    /// Not the name of a host.
     #[error("'{host}' is not a host: {why}")]
     Host {
-        /// The text.
+        /// The text of the host.
         host: String,
-        /// What is wrong with it.
+        /// The reason why the host is invalid.
         why: String,
     },
-    /// Not `service:host`.
+    /// The text has not the form `service:host`.
     #[error("'{0}' is not a key: write SERVICE:HOST, for instance ols:www.ebi.ac.uk")]
     Form(String),
 }
 
-/// Reads the name of a service; case does not matter.
+/// Reads the name of a service. Case does not matter.
 ///
 /// # Errors
-/// It is empty, or has other characters than letters, digits, `.`, `-` and `_`.
+/// [`KeyError::Service`] if the name is empty, or has characters other than letters, digits, `.`,
+/// `-` and `_`.
 pub fn service_name(text: &str) -> Result<Arc<str>, KeyError> {
     let name = text.trim().to_ascii_lowercase();
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
@@ -50,10 +51,10 @@ pub fn service_name(text: &str) -> Result<Arc<str>, KeyError> {
 }
 
 impl ServiceKey {
-    /// Makes the key of a service on a host.
+    /// Creates the key of a service on a host.
     ///
     /// # Errors
-    /// One of the two names is not valid.
+    /// A [`KeyError`] if one of the two names is invalid.
     pub fn new(service: Option<&str>, host: Option<&str>) -> Result<Self, KeyError> {
         let service = match service {
             Some(service) => service_name(service)?,
@@ -74,7 +75,7 @@ impl ServiceKey {
     /// Reads `service:host`, as [`fmt::Display`] writes it.
     ///
     /// # Errors
-    /// It is not in that form.
+    /// A [`KeyError`] if the text is not in that form.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let (service, host) = text
             .split_once(':')
@@ -82,13 +83,13 @@ impl ServiceKey {
         Self::new(Some(service), Some(host))
     }
 
-    /// Returns the service, `_` for any.
+    /// Returns the service, or [`ANY_SERVICE`].
     #[must_use]
     pub fn service(&self) -> &Arc<str> {
         &self.service
     }
 
-    /// Returns the host, `default` for any.
+    /// Returns the host, or [`ANY_HOST`].
     #[must_use]
     pub fn host(&self) -> &Arc<str> {
         &self.host

@@ -1,4 +1,4 @@
-//! Rates as the facade's settings write them, and the windows that they stand for.
+//! Rates as the facade's settings write them, and their windows.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use docstokg_policy::rate::{RateError, Window, parse_rates};
 
 const ONE_MINUTE: Duration = Duration::from_secs(60);
 
-/// The window that is added to every rate that names no minute window: 300 in a minute.
+/// Returns the [`Window`] that is added to every rate without a minute window: 300 in a minute.
 #[must_use]
 pub const fn minute_guard() -> Window {
     let limit = NonZeroU32::MIN.saturating_add(299);
@@ -17,12 +17,12 @@ pub const fn minute_guard() -> Window {
 /// Reads `8/second`, or several windows joined by `+`.
 ///
 /// # Errors
-/// Names the part that is not a rate, and says how one is written.
+/// Names the part that is not a rate, and shows the correct form.
 pub fn parse_rate(text: &str) -> Result<Vec<Window>, RateError> {
     parse_rates(text)
 }
 
-/// Adds the minute guard, unless a minute window is there already.
+/// Adds the [`minute_guard`], unless there is a minute window already.
 #[must_use]
 pub fn with_minute_guard(mut windows: Vec<Window>) -> Vec<Window> {
     if !windows.iter().any(|window| window.per == ONE_MINUTE) {
@@ -31,13 +31,13 @@ pub fn with_minute_guard(mut windows: Vec<Window>) -> Vec<Window> {
     windows
 }
 
-/// Returns the rate per second that a window allows in the long run, for diagnostics.
+/// Returns the rate per second that a [`Window`] allows in the long run, for diagnostics.
 #[must_use]
 pub fn per_second(window: &Window) -> f64 {
     f64::from(window.limit.get()) / window.per.as_secs_f64()
 }
 
-/// Writes a window as events show it: `8/s`, `300/min`, `1/3s`.
+/// Formats a [`Window`] as events show it: `8/s`, `300/min`, `1/3s`.
 #[must_use]
 pub fn short(window: &Window) -> String {
     let seconds = window.per.as_secs();

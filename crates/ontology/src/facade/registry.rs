@@ -1,4 +1,4 @@
-//! The keys of one process, made when they are first asked for.
+//! The keys of one process, created at their first use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use super::error::AcquireError;
 use super::key::ServiceKey;
 use super::settings::RateLimits;
 
-/// How many keys there are before those that no caller uses are dropped.
+/// Number of keys above which keys without a caller are dropped.
 const MAX_KEYS: usize = 4_096;
 
-/// Hosts that one operator's limit joins, each with the key of its site in the store.
+/// Hosts that share one operator's limit, each with the [`SiteKey`] of its site in the store.
 pub(super) type JoinedHosts = Arc<HashMap<String, SiteKey>>;
 
-/// Opens the store, in each process anew.
+/// Opens the store, once in each process.
 pub(super) type OpenStore = Box<dyn Fn() -> Result<Arc<dyn StateStore>, StoreError> + Send + Sync>;
 
-/// The keys of one process.
+/// The [`KeyEntry`]s of one process.
 pub(super) struct KeyRegistry {
     store: Result<Arc<dyn StateStore>, StoreError>,
     limits: Arc<RateLimits>,
@@ -29,7 +29,7 @@ pub(super) struct KeyRegistry {
 }
 
 impl KeyRegistry {
-    /// Makes a registry in which every service of the settings is ready.
+    /// Creates a registry in which every service of the settings is ready.
     pub(super) fn new(
         store: Result<Arc<dyn StateStore>, StoreError>,
         limits: Arc<RateLimits>,
@@ -47,7 +47,7 @@ impl KeyRegistry {
         registry
     }
 
-    /// Returns why the store cannot be used, if it cannot.
+    /// Returns the [`StoreError`] that makes the store unusable, if there is one.
     pub(super) fn store_error(&self) -> Option<StoreError> {
         self.store.as_ref().err().cloned()
     }
@@ -67,7 +67,8 @@ impl KeyRegistry {
         let store = self.store.as_ref().map_err(Clone::clone)?;
         let mut entries = self.entries.write();
         if entries.len() >= MAX_KEYS {
-            // What they used is in the store; a key that is asked for again finds it there.
+            // The store has the used permits of dropped keys; a key that is used again finds them
+            // there.
             entries.retain(|_, entry| Arc::strong_count(entry) > 1);
         }
         let windows = self.limits.windows(key.service());
@@ -78,7 +79,7 @@ impl KeyRegistry {
         Ok(Arc::clone(entry))
     }
 
-    /// Returns the keys, sorted.
+    /// Returns every [`ServiceKey`], sorted.
     pub(super) fn keys(&self) -> Result<Vec<ServiceKey>, AcquireError> {
         if let Some(error) = self.store_error() {
             return Err(error.into());

@@ -1,4 +1,4 @@
-//! The facade's settings: a default rate, rates of services, and where their state lies.
+//! The facade's settings: a default rate, rates of services, and the location of their state.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use super::key::service_name;
 use super::rate::{parse_rate, with_minute_guard};
 
 section! {
-    /// Rates by service, for programs that ask before each of their own requests.
+    /// Rates by service, for programs that acquire a permit before each request of their own.
     RateLimitSettings {
-        /// What holds for services without a rate of their own: `8/second`, or `null` for no limit;
-        /// 300 in a minute are added unless a minute window is given
+        /// Rate of services without a rate of their own: `8/second`, or `null` for no limit; 300 in
+        /// a minute are added unless a minute window is given
         default: DefaultRate = "8/second+300/minute",
         /// Rates of services, as a mapping or as `ols:4/second;bioportal:2/second`
         per_service: ServiceRates => "none",
@@ -32,7 +32,7 @@ section! {
     }
 }
 
-/// The rate of services without one of their own; `None` for no limit.
+/// The rate of services without a separate rate; `None` for no limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultRate(pub Option<Vec<Window>>);
 
@@ -40,16 +40,16 @@ pub struct DefaultRate(pub Option<Vec<Window>>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceRates(pub BTreeMap<Arc<str>, Vec<Window>>);
 
-/// The name of the limiter in old files.
+/// The name of the limiter in old files, accepted in [`RateLimitSettings`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Engine;
 
-/// The settings in force.
+/// The settings in force, resolved from [`RateLimitSettings`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimits {
-    /// The windows of services without a rate of their own; `None` for no limit.
+    /// The windows of services without a separate rate; `None` for no limit.
     pub default: Option<Vec<Window>>,
-    /// The windows of services.
+    /// The windows of each service with a separate rate.
     pub per_service: BTreeMap<Arc<str>, Vec<Window>>,
     /// The directory that processes share.
     pub shared_dir: Option<PathBuf>,
@@ -62,7 +62,7 @@ impl Default for RateLimits {
 }
 
 impl RateLimits {
-    /// Returns the windows of a service; `None` for no limit.
+    /// Returns the [`Window`]s of a service; `None` for no limit.
     #[must_use]
     pub fn windows(&self, service: &str) -> Option<&[Window]> {
         self.per_service
@@ -71,7 +71,7 @@ impl RateLimits {
             .map(Vec::as_slice)
     }
 
-    /// Writes the settings in force, for their fingerprint.
+    /// Converts the settings in force to [`RateLimitSettings`], for their fingerprint.
     pub(super) fn to_settings(&self) -> RateLimitSettings {
         let set =
             |path: &PathBuf| SourcedValue::new(path.display().to_string(), ValueSource::Program);
@@ -89,10 +89,10 @@ impl RateLimits {
         }
     }
 
-    /// Reads settings from YAML or JSON text. `name` says in messages where the text is from.
+    /// Reads settings from YAML or JSON text. Messages use `name` for the origin of the text.
     ///
     /// # Errors
-    /// Every problem at once, each with its line and what would be right.
+    /// [`ConfigProblems`] with every problem at once, each with its line and the correct form.
     pub fn from_text(text: &str, name: &str) -> Result<Self, ConfigProblems> {
         let mut layers = Layers::<RateLimitSettings>::default();
         layers.add(|_, problems| {
@@ -106,10 +106,10 @@ impl RateLimits {
 }
 
 impl RateLimitSettings {
-    /// Turns what is written into what holds.
+    /// Resolves the written settings into [`RateLimits`].
     ///
     /// # Errors
-    /// Every value that cannot be used as it is written.
+    /// Lists every value that cannot be used as written.
     pub fn resolve(&self) -> Result<RateLimits, Vec<ConfigProblem>> {
         if let Some(set) = (self.shared_dir.as_ref()).filter(|set| set.value.is_empty()) {
             let message = "it is empty; name a directory, or remove the key";
@@ -131,7 +131,7 @@ impl RateLimitSettings {
     }
 }
 
-/// Reads the settings that stand in the environment as a layer. Empty variables count as unset.
+/// Reads the settings from environment variables, as a layer. Empty variables count as unset.
 pub fn environment(
     variables: &[(String, String)],
     problems: &mut Vec<ConfigProblem>,

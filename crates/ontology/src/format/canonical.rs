@@ -1,15 +1,16 @@
 //! Canonical lines of statements, and a hash over them that does not depend on their order.
 //!
-//! A line is that of canonical N-Triples (or N-Quads, where a statement is in a named graph): one
-//! space between terms, the shortest escapes, language tags in lower case, no `xsd:string`. The
-//! hash of a file is the sum, modulo 2^256, of the SHA-256 of each line; so it can be computed in
-//! any order and in parallel. A statement that occurs twice is added twice.
+//! A line is that of canonical N-Triples, or of N-Quads for a statement in a named graph: one space
+//! between terms, the shortest escapes, language tags in lower case, no `xsd:string`. The hash of a
+//! file is the sum, modulo 2^256, of the SHA-256 of each line. The lines can be hashed in any order
+//! and in parallel. A statement that occurs twice is added twice.
 //!
-//! Labels of blank nodes mean nothing outside their file, so the hash takes each of them as `_:`.
-//! Two files with the same hash have the same statements between IRIs and literals, and as many
-//! statements of each shape with blank nodes; they may connect their blank nodes differently.
-//! The sum finds changes; it does not withstand somebody who constructs a collision. The
-//! SHA-256 of the bytes is what proves that a file is the one that was pinned.
+//! Labels of blank nodes have no meaning outside their file, so the hash reads each of them as
+//! `_:`. Two files with the same hash have the same statements between IRIs and literals, and as
+//! many statements of each shape with blank nodes. Their blank nodes may be connected differently.
+//!
+//! The sum finds changes, but an attacker can construct a collision. Only the SHA-256 of the bytes
+//! proves that a file is the pinned one.
 
 use std::fmt::{self, Write as _};
 
@@ -31,7 +32,7 @@ impl StatementHash {
         self.merge(Self(words));
     }
 
-    /// Adds all statements of another hash.
+    /// Adds all statements of another [`StatementHash`].
     pub fn merge(&mut self, other: Self) {
         let mut carry = false;
         for (sum, word) in self.0.iter_mut().zip(other.0).rev() {
@@ -50,12 +51,12 @@ impl fmt::Display for StatementHash {
     }
 }
 
-/// Writes the label of a blank node.
+/// Writes the label of a blank node for [`write_line`].
 pub(crate) trait BlankLabels {
     fn write_label(&mut self, label: &str, line: &mut Vec<u8>);
 }
 
-/// Every blank node is `_:`.
+/// The [`BlankLabels`] that write every blank node as `_:`.
 pub(crate) struct ShapeOnly;
 
 impl BlankLabels for ShapeOnly {
@@ -115,7 +116,7 @@ fn write_literal(literal: &Literal, line: &mut Vec<u8>) {
 const IRI_ESCAPED: [bool; 256] = escaped(b' ', b"<>\"{}|^`\\");
 const LITERAL_ESCAPED: [bool; 256] = escaped(0x1f, b"\"\\\x7f");
 
-/// Control characters up to `last`, and some others.
+/// Returns a table of the control characters up to `last`, and of `others`.
 const fn escaped(last: u8, others: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut byte = 0;

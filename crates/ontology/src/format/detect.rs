@@ -1,5 +1,7 @@
-//! Names the format of a file by its first bytes. Media types and extensions say little: `.owl`
-//! holds five formats, and error pages come with every one of them.
+//! Names the format of a file by its first bytes.
+//!
+//! Media types and extensions say little: `.owl` may be one of five formats, and error pages come
+//! with every extension.
 
 use std::fmt;
 
@@ -13,33 +15,33 @@ mod xml;
 
 pub(crate) use json::depth as json_depth;
 
-/// As many bytes of a file as [`detect`] makes use of.
+/// Number of leading bytes of a file that [`detect`] uses.
 pub const HEAD_BYTES: usize = 64 << 10;
 
-/// What a file is, by its first bytes.
+/// The format of a file, detected by its first bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DetectedFormat {
-    /// An ontology in this format.
+    /// An ontology in this [`OntologyFormat`].
     Ontology(OntologyFormat),
-    /// Packed: what is in it is not known yet.
+    /// Packed in this [`Packing`]: the format of the content is not known yet.
     Packed(Packing),
-    /// Not an ontology.
+    /// Not an ontology; the [`ContentRefusal`] says what the file is.
     Refused(ContentRefusal),
 }
 
-/// What a file is that is not an ontology.
+/// The kind of a file that is not an ontology.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "detail")]
 pub enum ContentRefusal {
     /// No bytes, or only white space.
     Empty,
-    /// A web page.
+    /// A web page, in HTML.
     Html,
-    /// A PDF.
+    /// A PDF document.
     Pdf,
     /// A pointer of Git LFS in place of the file.
     GitLfsPointer,
-    /// An error that a storage service answers as XML, by its code.
+    /// An XML error of a storage service, by its code.
     StorageError(String),
     /// XML with another root element.
     OtherXml(String),
@@ -84,14 +86,14 @@ impl fmt::Display for ContentRefusal {
     }
 }
 
-/// Names the format of a file that starts with `head`, of which [`HEAD_BYTES`] are looked at.
+/// Names the format of a file that starts with `head`. Only the first [`HEAD_BYTES`] count.
 ///
-/// `hint` is what a media type or file name suggests. It decides between formats that the bytes
-/// leave open (every N-Triples file is Turtle as well), and names the format of a text that is
-/// broken from its beginning; it never overrules the bytes.
+/// `hint` is the format that a media type or file name suggests. The hint decides between formats
+/// that the bytes leave open (every N-Triples file is Turtle as well). If a text is broken from its
+/// beginning, the hint names its format. The hint never overrules the bytes.
 #[must_use]
 pub fn detect(head: &[u8], hint: Option<OntologyFormat>) -> DetectedFormat {
-    // More would cost more, and change nothing.
+    // More bytes would cost time and not change the result.
     let head = head.get(..HEAD_BYTES).unwrap_or(head);
     if let Some(detected) = by_magic(head) {
         return detected;
@@ -155,7 +157,7 @@ fn by_magic(head: &[u8]) -> Option<DetectedFormat> {
         .then_some(DetectedFormat::Refused(ContentRefusal::Binary))
 }
 
-/// Formats that start with words of their own, after comments.
+/// Returns the [`OntologyFormat`] that a keyword at the start of the text names, after comments.
 fn by_keywords(text: &[u8]) -> Option<OntologyFormat> {
     let lines = text
         .split(|&byte| matches!(byte, b'\n' | b'\r'))
@@ -204,7 +206,7 @@ const OBO_HEADER_TAGS: [&[u8]; 18] = [
     b"default-relationship-id-prefix",
 ];
 
-/// Tells the RDF text formats apart by reading the first statements with each parser.
+/// Tells the RDF text formats apart by parsing the first statements with each parser.
 fn by_statements(text: &[u8], hint: Option<OntologyFormat>) -> Option<OntologyFormat> {
     // The last line is usually cut.
     let whole = match memchr::memrchr(b'\n', text) {
@@ -266,7 +268,7 @@ fn by_statements(text: &[u8], hint: Option<OntologyFormat>) -> Option<OntologyFo
     None
 }
 
-/// The first line that is neither empty nor a comment.
+/// Returns the first line that is neither empty nor a comment.
 fn first_line(text: &[u8]) -> &[u8] {
     text.split(|&byte| matches!(byte, b'\n' | b'\r'))
         .map(<[u8]>::trim_ascii)
@@ -293,7 +295,7 @@ fn is_plain_text(format: OntologyFormat) -> bool {
     )
 }
 
-/// Whether a text has none of the characters that statements and clauses are made of.
+/// Returns true if a text has none of the characters that statements and clauses consist of.
 fn is_prose(text: &[u8]) -> bool {
     let line = first_line(text);
     !line

@@ -1,8 +1,8 @@
-//! Readers that stand between a file and its parser and refuse what would cost too much.
+//! Readers between a file and its parser that refuse input with excessive costs.
 //!
 //! The parsers stream, but they trust their input with depth, lengths and expansion. A guard passes
-//! the bytes on, follows just enough of the syntax to keep count, and fails the read when a limit
-//! is exceeded. What it found is kept in a [`GuardReport`] that the caller shares, because parsers
+//! the bytes on, follows just enough of the syntax to count, and fails the read if a limit is
+//! exceeded. Its findings are kept in a [`GuardReport`] that the caller shares, because parsers
 //! wrap the errors of their readers.
 
 use std::io::{self, Read};
@@ -23,10 +23,10 @@ pub(crate) mod turtle;
 pub(crate) mod utf8;
 pub(crate) mod xml;
 
-/// What a guard tells its caller besides bytes.
+/// Findings of a guard, besides the bytes.
 #[derive(Debug, Default)]
 pub(crate) struct GuardReport {
-    /// Why the guard refused the file.
+    /// The problem for which the guard refused the file.
     pub failure: Option<FormatProblem>,
     pub warnings: Vec<FormatProblem>,
     pub lines: lines::LineIndex,
@@ -34,27 +34,27 @@ pub(crate) struct GuardReport {
 
 pub(crate) type SharedWatch = Arc<Mutex<GuardReport>>;
 
-/// Records why a file is refused and gives the error that ends the read.
+/// Records the problem of a refused file, and returns the error that ends the read.
 pub(crate) fn refuse(watch: &SharedWatch, problem: FormatProblem) -> io::Error {
     let message = problem.message.clone();
     watch.lock().failure.get_or_insert(problem);
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// Why the guard refused the file, if it did.
+/// Takes the problem for which the guard refused the file, if there is one.
 pub(crate) fn take_failure(watch: &SharedWatch) -> Option<FormatProblem> {
     watch.lock().failure.take()
 }
 
-/// Counts bytes, refuses input that is longer than a limit, and leaves out a byte order mark.
+/// Counts bytes, refuses input beyond a limit, and skips a byte order mark.
 pub(crate) struct CountedReader<R> {
     inner: R,
     count: Arc<AtomicU64>,
     limit: u64,
-    /// The first bytes, and whether they were read.
+    /// The first bytes of the input; `is_started` is true once they were read.
     start: Vec<u8>,
     is_started: bool,
-    /// Whether the input was too long.
+    /// True if the input was too long.
     pub exceeded: Arc<AtomicBool>,
 }
 

@@ -1,10 +1,12 @@
-//! JSON-LD. A context may come after what it explains, so the parser keeps what it cannot explain
-//! yet, at up to seventy times its size: small files are read this way. Larger ones are streamed,
-//! which needs the keys in order (`@context`, `@type`, and `@graph` last); without it they are
-//! refused with a sentence that says so.
+//! Reads JSON-LD files, in memory or streamed.
 //!
-//! The parser resolves contexts by recursion: their costs are judged beforehand, and it runs on a
-//! thread whose stack suffices for what is let through.
+//! A context may follow the keys that it defines. The parser keeps values until their context
+//! arrives, at up to seventy times their size, so only small files are read this way. Larger files
+//! are streamed, which needs the keys in order (`@context`, `@type`, and `@graph` last). Files in
+//! another order are refused, with a sentence that says so.
+//!
+//! The parser resolves contexts by recursion. Their costs are judged beforehand, and the parser
+//! runs on a thread whose stack suffices for every file within the limits.
 
 use std::io::{self, Cursor, Read};
 use std::ops::ControlFlow;
@@ -27,7 +29,7 @@ use super::report::FormatProblem;
 use super::statements::{FormatProblems, OnStatement, quad_bytes, shorten, with_base};
 use super::{ContextLoader, ReadOptions, detect};
 
-/// Deepest nesting of objects and arrays: contexts are processed recursively, and `serde_json`
+/// Maximum nesting of objects and arrays: contexts are processed recursively, and `serde_json`
 /// reads no deeper.
 pub(crate) const MAX_DEPTH: usize = 127;
 
@@ -61,7 +63,7 @@ pub(crate) fn read(
     };
     let mut urls = std::mem::take(&mut *lock(&not_loaded));
     urls.dedup();
-    // They are recorded and shown.
+    // The addresses are recorded and shown.
     for url in &mut urls {
         *url = Url::parse(url).map_or_else(|_| redact_text(url), |url| redact(&url));
     }
@@ -77,7 +79,7 @@ fn lock(list: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where remote contexts come from, and those that were not available.
+/// The [`ContextLoader`] of a file, and the contexts that were not available.
 struct RemoteContexts<'a> {
     not_loaded: Arc<Mutex<Vec<String>>>,
     budget: SharedBudget,
@@ -87,7 +89,7 @@ struct RemoteContexts<'a> {
 type ContextResult = Result<JsonLdRemoteDocument, Box<dyn std::error::Error + Send + Sync>>;
 
 impl RemoteContexts<'_> {
-    /// The function that the parser asks for remote contexts.
+    /// Returns the callback that loads remote contexts for the parser.
     fn callback(
         &self,
     ) -> impl Fn(&str, &JsonLdLoadDocumentOptions) -> ContextResult
@@ -113,7 +115,7 @@ impl RemoteContexts<'_> {
     }
 }
 
-/// A remote context, if there is a loader and what it loads is within the limits.
+/// Loads a remote context, if there is a loader and the document is within the limits.
 fn load(
     loader: Option<&Arc<dyn ContextLoader>>,
     url: &str,
@@ -134,10 +136,10 @@ fn load(
     Ok(document)
 }
 
-/// A statement of the parser, or why there is none.
+/// A statement of the parser, or its syntax error.
 type ParsedQuad = Result<Quad, JsonLdSyntaxError>;
 
-/// Passes a statement on. Breaks if the parser must not go on.
+/// Sends a statement to the receiver. Breaks if the parser must stop.
 fn send(
     sender: &mut ItemSender<ParsedQuad>,
     parsed: ParsedQuad,
@@ -148,12 +150,12 @@ fn send(
             let bytes = quad_bytes(quad);
             sender.send(parsed, bytes)
         }
-        // What follows a context that is not available cannot be judged.
+        // Statements after an unavailable context cannot be judged.
         Err(_) if !lock(not_loaded).is_empty() => ControlFlow::Break(()),
         Err(error) => {
             let is_json = error.code().is_some();
             sender.send(parsed, 0)?;
-            // Where the text is not JSON the guards and the parser can disagree about the rest.
+            // If the text is not JSON, the guards and the parser may disagree about the rest.
             if is_json {
                 ControlFlow::Continue(())
             } else {
@@ -163,7 +165,7 @@ fn send(
     }
 }
 
-/// The receiving side of a parser that runs on its own thread.
+/// The receiving side of a parser that runs on its own thread, see [`parse_apart`].
 struct StatementReceiver<'a, 'b> {
     problems: &'a mut FormatProblems,
     on_statement: &'a mut OnStatement<'b>,
@@ -171,7 +173,7 @@ struct StatementReceiver<'a, 'b> {
 }
 
 impl StatementReceiver<'_, '_> {
-    /// Reads a file that is in memory, whatever the order of its keys.
+    /// Reads a file that is in memory, with its keys in any order.
     fn keep(&mut self, bytes: &[u8], contexts: &RemoteContexts<'_>) -> io::Result<()> {
         if let Some(problem) = fault(bytes, contexts) {
             self.problems.error(problem);
@@ -277,9 +279,9 @@ impl StatementReceiver<'_, '_> {
     }
 }
 
-/// What is wrong with the file as JSON, or with its contexts.
+/// Returns the fault of the file as JSON, or of its contexts.
 fn fault(bytes: &[u8], contexts: &RemoteContexts<'_>) -> Option<FormatProblem> {
-    // The same bounds as those of a file that is streamed.
+    // The same limits as for a streamed file.
     let watch = SharedWatch::default();
     let limits = &contexts.options.limits;
     let mut guard = JsonGuard::new(bytes, limits, Arc::clone(&watch)).with_depth(MAX_DEPTH);

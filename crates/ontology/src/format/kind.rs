@@ -1,30 +1,30 @@
-//! The formats that ontology files come in, by name, media type and file extension.
+//! The formats of ontology files, by name, media type and file extension.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A format of ontology files.
+/// A format of ontology files, as [`detect`](fn@crate::format::detect) names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OntologyFormat {
-    /// RDF/XML.
+    /// RDF/XML, an RDF format.
     RdfXml,
-    /// OWL/XML: read as XML, its axioms not checked.
+    /// OWL/XML: read as XML, without a check of its axioms.
     OwlXml,
-    /// Turtle.
+    /// Turtle, an RDF format.
     Turtle,
-    /// N-Triples.
+    /// N-Triples, an RDF format with one statement per line.
     NTriples,
-    /// N-Quads.
+    /// N-Quads, an RDF format with one statement per line and named graphs.
     NQuads,
-    /// `TriG`.
+    /// `TriG`, an RDF format with named graphs.
     TriG,
-    /// JSON-LD.
+    /// JSON-LD, an RDF format.
     JsonLd,
     /// OBO 1.2 and 1.4.
     Obo,
-    /// OBO Graph JSON.
+    /// OBO Graph JSON, the JSON form of OBO.
     OboGraph,
     /// OWL functional syntax: recognised, not parsed.
     OwlFunctional,
@@ -48,7 +48,7 @@ impl OntologyFormat {
         Self::OwlManchester,
     ];
 
-    /// The format's name for people.
+    /// Returns the format's name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl OntologyFormat {
         }
     }
 
-    /// Whether the format is a serialisation of RDF statements that can be read here.
+    /// Returns true if the format is a serialisation of RDF statements that can be read here.
     #[must_use]
     pub fn is_rdf(self) -> bool {
         matches!(
@@ -75,14 +75,14 @@ impl OntologyFormat {
         )
     }
 
-    /// Whether files of the format can be read, and not only recognised.
+    /// Returns true if files of the format are parsed here, and not only recognised.
     #[must_use]
     pub fn is_parsed(self) -> bool {
         self.is_rdf() || matches!(self, Self::Obo | Self::OboGraph)
     }
 
-    /// The format that a media type states, without regard to parameters. Types that say little
-    /// (`text/plain`, `application/xml`, `application/json`) state none.
+    /// Returns the format of a media type, without regard to parameters. Types that say little
+    /// (`text/plain`, `application/xml`, `application/json`) give `None`.
     #[must_use]
     pub fn from_media_type(media_type: &str) -> Option<Self> {
         let essence = media_type.split(';').next()?.trim().to_ascii_lowercase();
@@ -105,8 +105,8 @@ impl OntologyFormat {
         })
     }
 
-    /// The format that a file name's extension suggests. `.owl`, `.xml` and `.json` hold several
-    /// formats and suggest none.
+    /// Returns the format that a file name's extension suggests. `.owl`, `.xml` and `.json` may be
+    /// one of several formats, so they give `None`.
     #[must_use]
     pub fn from_file_name(name: &str) -> Option<Self> {
         let (_, extension) = name.rsplit_once('.')?;
@@ -132,13 +132,13 @@ impl fmt::Display for OntologyFormat {
     }
 }
 
-/// How the bytes of a file are packed.
+/// The packing of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Packing {
-    /// A gzip stream, also of several members.
+    /// A gzip stream, with one or more members.
     Gzip,
-    /// A zip archive.
+    /// A zip archive with one or more files.
     Zip,
 }
 

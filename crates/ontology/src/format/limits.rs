@@ -1,31 +1,31 @@
-//! What reading a file may cost, and what else a reader needs to know.
+//! Limits on the cost of a file, and further options of a reader.
 
 use std::sync::Arc;
 
-/// Bounds on the input and on the memory that reading it takes.
+/// Limits on the input and on the memory that a reader uses.
 ///
-/// The defaults are meant to read every real ontology, and to keep the memory of
-/// [`validate`](super::validate()) below 256 MiB: the worst input that is known, an XML literal of
-/// small elements, takes 200 MiB.
+/// The defaults accept every real ontology, and keep the memory of [`validate`](super::validate())
+/// below 256 MiB. The worst known input, an XML literal of small elements, uses 200 MiB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatLimits {
-    /// Largest input, unpacked, in bytes.
+    /// Maximum length of the unpacked input, in bytes.
     pub max_bytes: u64,
-    /// Largest JSON-LD that is read with its keys in any order, in bytes. It takes about seventy
-    /// times its size in memory; larger files need the order of keys that streaming demands.
+    /// Maximum length of JSON-LD that is read with its keys in any order, in bytes. The reader uses
+    /// about seventy times as much memory. Larger files need the order of keys for streaming.
     pub max_unstreamed_bytes: u64,
-    /// Deepest nesting of elements, collections and objects.
+    /// Maximum nesting of elements, collections and objects.
     pub max_depth: usize,
-    /// Longest line, tag, text or literal, in bytes.
+    /// Maximum length of a line, tag, text or literal, in bytes.
     pub max_token_bytes: usize,
-    /// Longest value of one XML entity after the entities within it are expanded, in bytes.
+    /// Maximum length of the value of one XML entity with its nested entities expanded, in bytes.
     pub max_entity_bytes: usize,
-    /// How many times its own size a file may grow to when prefixes and entities are expanded.
+    /// Maximum growth of a file, as a multiple of its size, if prefixes and entities are expanded.
     /// 64 MiB are always allowed.
     pub max_expansion_ratio: u64,
-    /// Problems that are listed one by one; the others are counted.
+    /// Maximum number of problems that are listed; further problems are only counted.
     pub max_problems: usize,
-    /// Distinct terms that are told apart; beyond that declarations are counted.
+    /// Maximum number of terms that are counted as distinct. Beyond this number, declarations are
+    /// counted.
     pub max_distinct_terms: usize,
 }
 
@@ -45,7 +45,7 @@ impl Default for FormatLimits {
 }
 
 impl FormatLimits {
-    /// The most that `bytes` of input may expand to.
+    /// Returns the maximum size to which `bytes` of input may expand.
     pub(crate) fn expansion_allowed(&self, bytes: u64) -> u64 {
         bytes
             .saturating_mul(self.max_expansion_ratio)
@@ -53,7 +53,7 @@ impl FormatLimits {
     }
 }
 
-/// Loads remote JSON-LD contexts. Without one they are reported as not loaded.
+/// Loads remote JSON-LD contexts. Without a loader, contexts are reported as not loaded.
 pub trait ContextLoader: Send + Sync {
     /// Fetches the document at `url` as bytes.
     ///
@@ -62,21 +62,21 @@ pub trait ContextLoader: Send + Sync {
     fn load(&self, url: &str) -> Result<Vec<u8>, String>;
 }
 
-/// How to read a file.
+/// Options of a reader.
 #[derive(Clone, Default)]
 pub struct ReadOptions {
-    /// The bounds.
+    /// The [`FormatLimits`] of the reader.
     pub limits: FormatLimits,
-    /// The address that relative IRIs are resolved against; usually that of the download.
+    /// The base address of relative IRIs; usually the address of the download.
     pub base_iri: Option<String>,
-    /// Where remote JSON-LD contexts come from.
+    /// The [`ContextLoader`] for remote JSON-LD contexts.
     pub contexts: Option<Arc<dyn ContextLoader>>,
-    /// Threads that hash statements; 0 takes as many as the machine has cores, at most 4.
+    /// Number of threads that hash statements; 0 uses one per core, at most 4.
     pub threads: usize,
 }
 
 impl ReadOptions {
-    /// The options with a base address.
+    /// Returns the default options with a base address.
     #[must_use]
     pub fn with_base(base_iri: impl Into<String>) -> Self {
         Self {

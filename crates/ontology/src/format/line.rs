@@ -1,6 +1,8 @@
-//! Reads the common shape of N-Triples lines without copying: IRIs of ASCII letters, literals
-//! without escapes, one space between terms. Such a line is canonical as it stands. Every other
-//! line, right or wrong, is left to the general parser.
+//! Reads the common shape of N-Triples lines without copies.
+//!
+//! The common shape has IRIs of ASCII letters, literals without escapes, and one space between
+//! terms. Such a line is canonical already. Every other line, valid or not, goes to the general
+//! parser.
 
 use super::statement::{Object, RdfStatement, StatementNode};
 
@@ -28,7 +30,7 @@ const fn table(punctuation: &[u8]) -> [bool; 256] {
     table
 }
 
-/// A cursor over one line.
+/// A cursor over one line, for [`read_common`].
 struct LineCursor<'a> {
     text: &'a str,
     at: usize,
@@ -65,7 +67,7 @@ impl<'a> LineCursor<'a> {
         if self.skip_while(&HOST) == 0 {
             return None;
         }
-        // A port or user would be next, or the path.
+        // Otherwise a port or user follows, and not the path.
         if !matches!(self.peek()?, b'/' | b'>' | b'#') {
             return None;
         }
@@ -121,7 +123,8 @@ impl<'a> LineCursor<'a> {
     }
 }
 
-/// The statement of a line in its common shape; `None` says nothing about other lines.
+/// Returns the [`RdfStatement`] of a line in its common shape. `None` says nothing about other
+/// lines.
 pub(crate) fn read_common(line: &str, with_graph: WithGraph) -> Option<RdfStatement<'_>> {
     let mut cursor = LineCursor { text: line, at: 0 };
     let subject = cursor.node()?;
@@ -150,12 +153,12 @@ pub(crate) fn read_common(line: &str, with_graph: WithGraph) -> Option<RdfStatem
     })
 }
 
-/// Whether a line may name a graph.
+/// Permission of a named graph in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithGraph {
-    /// N-Quads.
+    /// Named graphs are permitted, as in N-Quads.
     Yes,
-    /// N-Triples.
+    /// Named graphs are not permitted, as in N-Triples.
     No,
 }
 
@@ -202,7 +205,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is recognised is valid, means the same, and is canonical.
+        /// Checks that a recognised line is valid, canonical, and has the same meaning for the
+        /// general parser.
         #[test]
         fn the_general_parser_agrees(
             line in "(<https?://[a-z.:-]{0,3}[/#?%a-z:@\\[é-]{0,4}>|_:[a-z.]{0,2}) \

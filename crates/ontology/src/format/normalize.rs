@@ -1,9 +1,9 @@
 //! The normalised form of an RDF file: its statements as sorted canonical N-Triples, each once.
 //!
-//! Lines are sorted by their bytes, outside memory where a file is large, and the file appears
-//! under its name when it is complete. Blank nodes are named `b0`, `b1` and so on in the order in
-//! which the file mentions them: the same file always gives the same bytes, but two
-//! serialisations of one graph may differ in lines with blank nodes.
+//! Lines are sorted by their bytes, in temporary files if the input is large. The output appears
+//! under its name when it is complete. Blank nodes are named `b0`, `b1` and so on in the order of
+//! the file: the same file always gives the same bytes. Two serialisations of one graph may differ
+//! in lines with blank nodes.
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Read, Write};
@@ -22,48 +22,48 @@ use super::statement::RdfStatement;
 use super::statements::{FormatProblems, Stop, read_counted};
 use super::{OntologyFormat, ReadOptions};
 
-/// Memory that lines take before they are written to temporary files.
+/// Memory of lines before they are written to temporary files, in bytes.
 const SORT_MEMORY_BYTES: usize = 48 << 20;
-/// Blank nodes that can be told apart.
+/// Maximum number of blank nodes that are numbered.
 const MAX_BLANK_NODES: usize = 4_000_000;
 
-/// A normalised file.
+/// The result of [`normalize`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NormalizedFile {
-    /// Distinct statements, one per line.
+    /// Number of distinct statements, one per line.
     pub statements: u64,
-    /// Bytes of the file.
+    /// Size of the file, in bytes.
     pub bytes: u64,
     /// SHA-256 of the file, 64 hexadecimal digits.
     pub sha256: String,
-    /// Whether lines are those of N-Quads, because statements are in named graphs.
+    /// True if the lines are N-Quads, because statements are in named graphs.
     pub has_named_graphs: bool,
-    /// Statements with a blank node.
+    /// Number of statements with a blank node.
     pub statements_with_blank_nodes: u64,
 }
 
-/// Why there is no normalised form.
+/// The reason why [`normalize`] failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NormalizeError {
-    /// The format holds no RDF statements.
+    /// The format has no RDF statements.
     #[error("{0} has no normalised form: only RDF formats have one")]
     NotRdf(OntologyFormat),
-    /// The file is invalid; the first error.
+    /// The file is invalid; this is the first error.
     #[error("the file cannot be normalised: {0}")]
     Invalid(FormatProblem),
-    /// The file could not be read, or the normalised form not written.
+    /// The file could not be read, or the normalised form could not be written.
     #[error("cannot read the file or write its normalised form: {0}")]
     Io(#[from] io::Error),
 }
 
 /// Writes the normalised form of a file to `target`, which is replaced in one step.
 ///
-/// Temporary files lie in the directory of `target`. Memory does not grow with the file, except
-/// for about 40 bytes per blank node.
+/// Temporary files lie in the directory of `target`. Memory does not grow with the file, except for
+/// about 40 bytes per blank node.
 ///
 /// # Errors
-/// If the format is not one of RDF's, the file has an error, or a file operation fails. Then
-/// `target` is as it was.
+/// [`NormalizeError`] if the format is not an RDF format, the file has an error, or a file
+/// operation fails. Then `target` is unchanged.
 pub fn normalize(
     reader: impl Read + Send,
     format: OntologyFormat,
@@ -175,7 +175,7 @@ fn write_sorted(
     Ok(())
 }
 
-/// Numbers blank nodes in the order in which they come. Labels are told apart by a hash.
+/// Numbers blank nodes in their order of appearance. Labels are compared by a hash.
 #[derive(Default)]
 struct BlankNodeNumbers {
     numbers: HashMap<u64, u32>,

@@ -1,8 +1,8 @@
-//! OBO files: a scanner of stanzas that reads what real files hold, and says what is wrong with the
-//! rest by line. It streams: one stanza is in memory at a time.
+//! Reads OBO files: a scanner of stanzas that accepts real files and reports faults by line.
 //!
-//! It checks what a reader needs (stanzas with one id, clauses with tag and value, definitions with
-//! their quotes, booleans) and accepts tags that the specification does not know.
+//! The scanner streams, with one stanza in memory at a time. The checks are those that a reader
+//! needs: stanzas with one id, clauses with tag and value, definitions with their quotes, booleans.
+//! Tags that the specification does not define are accepted.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ mod value;
 pub(crate) use summary::validate_obo;
 pub(crate) use value::{identifier, quoted_text, unescape};
 
-/// One `tag: value` line.
+/// A `tag: value` line of an OBO file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Clause {
     pub line: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Clause {
     pub value: String,
 }
 
-/// What the scanner reads, in the order of the file.
+/// An event of the scanner, in the order of the file.
 #[derive(Debug)]
 pub(crate) enum OboEvent<'a> {
     Header(&'a [Clause]),
@@ -38,10 +38,10 @@ pub(crate) enum OboEvent<'a> {
     },
 }
 
-/// Reads an OBO file and returns its bytes.
+/// Reads an OBO file and returns its length in bytes.
 ///
 /// # Errors
-/// What the reader reports.
+/// The I/O error of `reader`.
 pub(crate) fn read_obo(
     reader: impl Read,
     options: &ReadOptions,
@@ -67,7 +67,7 @@ struct Scanner<'a> {
     problems: &'a mut FormatProblems,
     on_event: &'a mut dyn FnMut(OboEvent<'_>, &mut FormatProblems),
     line: u64,
-    /// Kind and line of the current stanza; none within the header.
+    /// Kind and line of the current stanza; `None` within the header.
     stanza: Option<(String, u64)>,
     clauses: Vec<Clause>,
     clause_bytes: usize,
@@ -142,7 +142,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads one line, and those that a backslash at its end joins to it.
+    /// Reads one line, together with the lines that a backslash at its end joins to it.
     fn read_line(&mut self, reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<OboLine> {
         line.clear();
         let limit = self.limits.max_token_bytes as u64;
@@ -233,7 +233,7 @@ impl<'a> Scanner<'a> {
         self.stanza = Some((kind.to_owned(), self.line));
     }
 
-    /// Passes on the header or the stanza that ends here.
+    /// Emits the header or the stanza that ends here.
     fn end_stanza(&mut self) {
         let clauses = std::mem::take(&mut self.clauses);
         self.clause_bytes = 0;

@@ -21,10 +21,10 @@ use super::vocabulary::{OWL_VERSION_INFO, states_licence};
 
 /// The scheme of hashes over nodes (id, type, label, definition, obsolete) and edges.
 const SCHEME: &str = "sum-sha256-obograph-nodes-edges-1";
-/// Values of a list in the metadata that are kept.
+/// Maximum number of values that are kept of a list in the metadata.
 const MAX_LIST: usize = 1000;
 
-/// One part of a graph.
+/// A part of a graph, as the callback of [`read_obograph`] receives it.
 pub(crate) enum GraphPart {
     Node(GraphNode),
     Edge(Edge),
@@ -70,7 +70,7 @@ pub(crate) struct PropertyValue {
     pub val: Option<String>,
 }
 
-/// A list of which the first values are kept.
+/// A list that keeps its first [`MAX_LIST`] values.
 #[derive(Debug)]
 struct CappedList<T>(Vec<T>);
 
@@ -111,11 +111,11 @@ type OnPart<'a> = dyn FnMut(GraphPart) + 'a;
 
 /// The outermost object: `graphs`, or the fields of one graph.
 struct GraphDocument<'a, 'b>(&'a mut OnPart<'b>);
-/// The list of graphs.
+/// The list of [`Graph`]s.
 struct Graphs<'a, 'b>(&'a mut OnPart<'b>);
-/// One graph.
+/// A graph of an OBO Graph document.
 struct Graph<'a, 'b>(&'a mut OnPart<'b>);
-/// The nodes or edges of a graph.
+/// The nodes or edges of a [`Graph`].
 struct GraphParts<'a, 'b, T>(&'a mut OnPart<'b>, fn(T) -> GraphPart);
 
 macro_rules! seeds {
@@ -228,10 +228,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for GraphParts<'_, '_, T> {
     }
 }
 
-/// Reads an OBO graph document and returns its bytes.
+/// Reads an OBO Graph document and returns its length in bytes.
 ///
 /// # Errors
-/// What the reader reports.
+/// The I/O error of `reader`.
 pub(crate) fn read_obograph(
     reader: impl Read,
     options: &ReadOptions,
@@ -336,7 +336,7 @@ fn hash_part(part: &GraphPart, hash: &mut StatementHash) {
     hash.add_line(fields.join("\u{1f}").as_bytes());
 }
 
-/// The first graph is the ontology; others are what it imports.
+/// Reads the head of the first graph, which is the ontology. Further graphs are its imports.
 fn read_head(
     report: &mut ValidationReport,
     id: Option<String>,

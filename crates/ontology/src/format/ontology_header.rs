@@ -1,6 +1,6 @@
-//! What a file says about its ontology as a whole: IRI, version, imports, licence.
+//! The header of an ontology: IRI, version, imports, licence.
 //!
-//! The subject typed `owl:Ontology` may come anywhere in a file, and other subjects carry versions
+//! The subject typed `owl:Ontology` may come anywhere in a file, and other subjects have versions
 //! and licences too. So every statement that could belong to a header is kept, up to a limit, and
 //! judged at the end.
 
@@ -32,7 +32,7 @@ struct Fact {
     value: String,
 }
 
-/// Statements that may belong to the header of an ontology.
+/// Statements that may belong to the header of an ontology, resolved to an [`OntologyHeader`].
 #[derive(Debug, Default)]
 pub(crate) struct HeaderFacts {
     facts: Vec<Fact>,
@@ -105,8 +105,8 @@ impl HeaderFacts {
             .for_each(|fact| self.keep(fact));
     }
 
-    /// The header of the ontology that the file is about: of several subjects typed
-    /// `owl:Ontology` the one that says most about itself, then the first.
+    /// Returns the header of the file's ontology. Of several subjects typed `owl:Ontology`, the one
+    /// with the most statements counts, then the first.
     pub(crate) fn resolve(mut self) -> OntologyHeader {
         let mut resolved = OntologyHeader::default();
         self.facts.sort_by_key(|fact| fact.order);
@@ -134,7 +134,7 @@ impl HeaderFacts {
                 has(&FactKind::VersionInfo),
             )
         };
-        // `max_by_key` takes the last of equals, and the first is wanted.
+        // `max_by_key` returns the last of equals, and the first is wanted.
         let Some(main) = subjects
             .iter()
             .rev()

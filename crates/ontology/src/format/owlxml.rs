@@ -1,5 +1,7 @@
-//! OWL/XML: read to its end as XML, with what its root and its imports say. Axioms are counted and
-//! not checked, so that a file without a fault is well-formed and not validated.
+//! OWL/XML: read to its end as XML, with root and imports.
+//!
+//! Axioms are counted and not checked, so a file without a fault counts as well-formed, but not as
+//! validated.
 
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
@@ -15,10 +17,10 @@ use super::guard::{CountedReader, SharedWatch, take_failure};
 use super::report::{DeclaredVersion, FormatProblem, ValidationReport, VersionOrigin};
 use super::statements::{FormatProblems, shorten};
 
-/// The most imports that are listed.
+/// Maximum number of imports that are listed.
 const MAX_IMPORTS: usize = 10_000;
 
-/// Reads an OWL/XML file to its end.
+/// Reads an OWL/XML file to its end, into a [`ValidationReport`].
 pub(super) fn validate_owl_xml(
     reader: impl Read,
     options: &ReadOptions,

@@ -1,4 +1,4 @@
-//! What reading a file found.
+//! The findings about a file: outcome, counts, versions, licences and problems.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::OntologyFormat;
 
-/// How a validation ended.
+/// The outcome of a validation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValidationOutcome {
@@ -19,19 +19,19 @@ pub enum ValidationOutcome {
     NotValidated,
 }
 
-/// An error or a warning, with its position in the file where it has one.
+/// An error or a warning, with its position in the file if there is one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormatProblem {
-    /// Line, from 1.
+    /// The line of the problem, from 1.
     pub line: Option<u64>,
-    /// Column, from 1.
+    /// The column of the problem, from 1.
     pub column: Option<u64>,
-    /// What is wrong, as a sentence without a full stop.
+    /// The fault, as a sentence without a full stop.
     pub message: String,
 }
 
 impl FormatProblem {
-    /// A problem of the whole file.
+    /// Creates a problem of the whole file.
     #[must_use]
     pub fn of_file(message: impl Into<String>) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl FormatProblem {
         }
     }
 
-    /// A problem at a line.
+    /// Creates a problem at a line.
     #[must_use]
     pub fn at_line(line: u64, message: impl Into<String>) -> Self {
         Self {
@@ -63,16 +63,16 @@ impl fmt::Display for FormatProblem {
     }
 }
 
-/// A licence as the file states it, neither normalised nor judged.
+/// A licence as the file declares it, neither normalised nor judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredLicence {
-    /// The property that states it, such as `http://purl.org/dc/terms/license`.
+    /// The property that declares the licence, such as `http://purl.org/dc/terms/license`.
     pub property: String,
-    /// An address or free text.
+    /// The licence, as an address or free text.
     pub value: String,
 }
 
-/// Where a version is stated.
+/// The place of a [`DeclaredVersion`] in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VersionOrigin {
@@ -84,87 +84,88 @@ pub enum VersionOrigin {
     DataVersion,
 }
 
-/// A version as the file states it. It may hold slashes, spaces and newlines:
+/// A version as the file declares it. The text may have slashes, spaces and newlines:
 /// [`directory_name`](super::directory_name) makes a file name of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredVersion {
-    /// The text.
+    /// The text of the version.
     pub value: String,
-    /// Where it is stated.
+    /// The place of the version in the file.
     pub origin: VersionOrigin,
 }
 
-/// A hash of what a file says, which does not depend on the order in which it says it.
+/// A hash of the content of a file, independent of the order of its statements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentHash {
-    /// What is hashed. Hashes are comparable within one scheme.
+    /// The definition of the hashed lines. Only hashes of the same scheme are comparable.
     pub scheme: String,
     /// The hash, 64 hexadecimal digits.
     pub hex: String,
 }
 
-/// What the stanzas of an OBO file hold.
+/// Numbers of stanzas and clauses of an OBO file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OboCounts {
-    /// `[Term]` stanzas.
+    /// Number of `[Term]` stanzas.
     pub terms: u64,
-    /// `[Typedef]` stanzas.
+    /// Number of `[Typedef]` stanzas.
     pub typedefs: u64,
-    /// `[Instance]` stanzas.
+    /// Number of `[Instance]` stanzas.
     pub instances: u64,
-    /// Stanzas of other kinds.
+    /// Number of stanzas of other kinds.
     pub other_stanzas: u64,
-    /// `id` clauses.
+    /// Number of `id` clauses.
     pub ids: u64,
-    /// `name` clauses.
+    /// Number of `name` clauses.
     pub names: u64,
-    /// `is_a` clauses.
+    /// Number of `is_a` clauses.
     pub is_a: u64,
 }
 
-/// The result of [`validate`](super::validate()).
+/// The result of [`validate`](super::validate()): outcome, counts and problems.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValidationReport {
-    /// The format that the file was read as.
+    /// The [`OntologyFormat`] that the file was read as.
     pub format: OntologyFormat,
-    /// How it ended.
+    /// The outcome of the validation.
     pub outcome: ValidationOutcome,
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// RDF statements; clauses of OBO stanzas; nodes and edges of OBO graphs. Statements that
-    /// occur twice count twice.
+    /// Number of RDF statements, of clauses of OBO stanzas, or of nodes and edges of OBO graphs.
+    /// Statements that occur twice count twice.
     pub statements: u64,
-    /// Statements with a blank node.
+    /// Number of statements with a blank node.
     pub statements_with_blank_nodes: u64,
-    /// Declared terms: distinct IRIs typed as class, property, individual or concept, or stanzas.
+    /// Number of declared terms: stanzas, or distinct IRIs typed as class, property, individual or
+    /// concept.
     pub terms: u64,
-    /// Distinct terms that are marked as obsolete.
+    /// Number of distinct terms that are marked as obsolete.
     pub obsolete: u64,
-    /// Whether `terms` and `obsolete` count distinct terms. False where there are more than
+    /// True if `terms` and `obsolete` count distinct terms. False above
     /// [`FormatLimits::max_distinct_terms`](super::FormatLimits::max_distinct_terms).
     pub terms_exact: bool,
     /// The IRI of the ontology.
     pub ontology_iri: Option<String>,
-    /// Its version, in order of preference: IRI, data-version, info.
+    /// Versions of the ontology, in order of preference: IRI, data-version, info.
     pub versions: Vec<DeclaredVersion>,
-    /// The ontologies that it imports, in order of appearance.
+    /// The IRIs of imported ontologies, in order of appearance.
     pub imports: Vec<String>,
-    /// The licences that it states.
+    /// The licences that the file declares.
     pub licences: Vec<DeclaredLicence>,
-    /// The hash of the content, if the file was read to its end.
+    /// The [`ContentHash`], if the file was read to its end.
     pub content_hash: Option<ContentHash>,
-    /// Stanzas of an OBO file.
+    /// Counts of an OBO file; `None` for other formats.
     pub obo: Option<OboCounts>,
     /// Remote contexts that were not available.
     pub contexts_not_loaded: Vec<String>,
     /// Errors, at most [`FormatLimits::max_problems`](super::FormatLimits::max_problems).
     pub errors: Vec<FormatProblem>,
-    /// How many errors there are; reading stops at the limit.
+    /// Number of errors; reading stops at the limit.
     pub error_count: u64,
-    /// Warnings.
+    /// Warnings about the file, which do not make it invalid.
     pub warnings: Vec<FormatProblem>,
-    /// Whether it is invalid only because it is too large for the order that its keys have: what
-    /// it says is not known.
+    /// True if the file is invalid only because it is large and its keys are not in the order for
+    /// streaming. Then its content is not known.
     #[serde(default)]
     pub is_unordered: bool,
 }
@@ -194,13 +195,13 @@ impl ValidationReport {
         }
     }
 
-    /// Whether the whole file was read without an error.
+    /// Returns true if the whole file was read without an error.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.outcome == ValidationOutcome::Valid
     }
 
-    /// The preferred version, if the file states one.
+    /// Returns the preferred [`DeclaredVersion`], if the file declares one.
     #[must_use]
     pub fn version(&self) -> Option<&DeclaredVersion> {
         self.versions.first()

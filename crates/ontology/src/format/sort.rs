@@ -6,11 +6,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Runs that are merged at once: each has a file and a buffer.
+/// Number of runs that are merged at once: each has a file and a buffer.
 const FAN_IN: usize = 64;
 const RUN_BUFFER_BYTES: usize = 64 << 10;
 
-/// Collects lines and gives them back in the order of their bytes, without repetitions.
+/// Collects lines and returns them in the order of their bytes, without repetitions.
 pub(crate) struct LineSorter {
     directory: PathBuf,
     memory: usize,
@@ -21,7 +21,7 @@ pub(crate) struct LineSorter {
 }
 
 impl LineSorter {
-    /// A sorter that holds about `memory` bytes and puts its runs into `directory`.
+    /// Creates a sorter that uses about `memory` bytes and writes its runs to `directory`.
     pub(crate) fn new(directory: &Path, memory: usize) -> Self {
         Self {
             directory: directory.to_owned(),
@@ -32,7 +32,7 @@ impl LineSorter {
         }
     }
 
-    /// Adds a line, which holds no newline.
+    /// Adds a line without a newline.
     pub(crate) fn push(&mut self, line: &[u8]) -> io::Result<()> {
         let start = self.text.len();
         self.text.extend_from_slice(line);
@@ -74,7 +74,7 @@ impl LineSorter {
         Ok(())
     }
 
-    /// Passes every line on, in order.
+    /// Passes every line to the callback, in order.
     pub(crate) fn finish(
         mut self,
         on_line: &mut dyn FnMut(&[u8]) -> io::Result<()>,

@@ -1,22 +1,22 @@
-//! A statement whose terms are borrowed, for what counts and compares them.
+//! A statement with borrowed terms, for counting and comparing.
 
 use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term};
 
-/// An IRI or the label of a blank node.
+/// The IRI, or the label of a blank node, in an [`RdfStatement`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StatementNode<'a> {
     Iri(&'a str),
     Blank(&'a str),
 }
 
-/// The object of a statement; a literal by its text only.
+/// The object of an [`RdfStatement`]; a literal by its text only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Object<'a> {
     Node(StatementNode<'a>),
     Literal(&'a str),
 }
 
-/// One statement.
+/// An RDF statement with borrowed terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RdfStatement<'a> {
     pub subject: StatementNode<'a>,

@@ -1,4 +1,4 @@
-//! Reads the statements of an RDF file one by one, whatever its syntax.
+//! Reads the statements of an RDF file one by one, in any RDF syntax.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::guard::{CountedReader, SharedWatch};
 use super::report::FormatProblem;
 use super::{FormatLimits, OntologyFormat, ReadOptions, jsonld};
 
-/// Errors and warnings of one file, as many as are listed.
+/// Errors and warnings of one file, up to the limit on listed problems.
 #[derive(Debug, Default)]
 pub(crate) struct FormatProblems {
     pub errors: Vec<FormatProblem>,
     pub error_count: u64,
     pub warnings: Vec<FormatProblem>,
     pub contexts_not_loaded: Vec<String>,
-    /// A large file has its keys in an order that cannot be streamed.
+    /// True if a large file has its keys in an order that cannot be streamed.
     pub is_unordered: bool,
     limit: usize,
 }
@@ -55,27 +55,27 @@ impl FormatProblems {
         }
     }
 
-    /// Whether so many errors are listed that reading on is of no use.
+    /// Returns true if the limit on listed errors is reached, so that reading can stop.
     pub(crate) fn is_full(&self) -> bool {
         self.errors.len() >= self.limit
     }
 }
 
-/// The end of a reading by the receiver of the statements.
+/// The reason why the receiver of the statements stops reading.
 pub(crate) enum Stop {
-    /// The file is refused.
+    /// The file is refused for this [`FormatProblem`].
     Refused(FormatProblem),
-    /// Reading on is of no use, for a reason that is recorded elsewhere.
+    /// Further statements are not needed; the reason is recorded elsewhere.
     Done,
 }
 
-/// What is done with each statement.
+/// The callback that receives each statement.
 pub(crate) type OnStatement<'a> = dyn FnMut(Quad) -> Result<(), Stop> + 'a;
 
 /// Reads all statements. Faults of the file go to `problems`.
 ///
 /// # Errors
-/// What the reader reports: the file could not be read, which says nothing about its content.
+/// The I/O error of `reader`: the file could not be read, which says nothing about its content.
 pub(crate) fn read_statements(
     reader: impl Read + Send,
     format: OntologyFormat,
@@ -88,7 +88,8 @@ pub(crate) fn read_statements(
     Ok(count.load(Ordering::Relaxed))
 }
 
-/// As [`read_statements`], with a count of bytes that others can watch.
+/// Reads all statements like [`read_statements`], with a count of bytes that other threads can
+/// read.
 pub(crate) fn read_counted(
     reader: impl Read + Send,
     format: OntologyFormat,
@@ -142,7 +143,7 @@ pub(crate) fn read_counted(
     }
 }
 
-/// About as many bytes as a statement takes in memory.
+/// Estimates the memory of a statement, in bytes.
 pub(crate) fn quad_bytes(quad: &Quad) -> usize {
     size_of_val(quad)
         + match &quad.subject {
@@ -161,7 +162,7 @@ pub(crate) fn in_default_graph(triple: oxrdf::Triple) -> Quad {
     triple.in_graph(GraphName::DefaultGraph)
 }
 
-/// A parser with the base address, unless that is no IRI.
+/// Sets the base address of a parser, unless the address is not an IRI.
 pub(crate) fn with_base<P: Clone, E>(
     parser: P,
     options: &ReadOptions,
@@ -176,7 +177,7 @@ pub(crate) fn with_base<P: Clone, E>(
 pub(crate) fn turtle_problem(error: &oxttl::TurtleSyntaxError, lines_before: u64) -> FormatProblem {
     let start = error.location().start;
     let message = shorten(error.message());
-    // A statement that is not complete when its line ends is reported at the next one.
+    // The parser reports an incomplete statement at the line after it.
     let is_at_line_end = message.starts_with("line jumps") || message.ends_with("by a dot");
     if start.column == 0 && is_at_line_end && start.line > 0 {
         return FormatProblem::at_line(start.line + lines_before, message);
@@ -188,7 +189,7 @@ pub(crate) fn turtle_problem(error: &oxttl::TurtleSyntaxError, lines_before: u64
     }
 }
 
-/// A parser's message without the megabytes that it may quote.
+/// Returns a parser's message, shortened because it may quote megabytes.
 pub(crate) fn shorten(message: &str) -> String {
     const LONGEST: usize = 400;
     let one_line = message.split_whitespace();
@@ -272,7 +273,8 @@ impl StatementRun<'_, '_> {
                         return Ok(());
                     }
                 }
-                // After an error the parser has lost its place: what it gives is not in the file.
+                // After an error the parser has lost its position: its further statements are not
+                // in the file.
                 Err(error) => return self.rdf_xml_error(error, statements.buffer_position()),
             }
         }
@@ -282,7 +284,7 @@ impl StatementRun<'_, '_> {
     fn rdf_xml_error(&mut self, error: RdfXmlParseError, offset: u64) -> io::Result<()> {
         let mut watch = self.watch.lock();
         match error {
-            // The guard is ahead of the parser: what it refuses matters when the parser gets there.
+            // The guard is ahead of the parser: its refusal matters when the parser arrives there.
             RdfXmlParseError::Io(error) => match watch.failure.take() {
                 Some(problem) => {
                     self.problems.error(problem);

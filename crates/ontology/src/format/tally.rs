@@ -11,19 +11,19 @@ use super::ontology_header::HeaderFacts;
 use super::statement::{Object, RdfStatement, StatementNode};
 use super::vocabulary::{OWL_DEPRECATED, RDF_TYPE, declares_term, deprecates, is_true};
 
-/// What one thread found.
+/// The counts and hashes of one thread.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub statements: u64,
     pub with_blank_nodes: u64,
     pub hash: StatementHash,
     pub header: HeaderFacts,
-    /// Terms that are to be told apart, for [`DistinctTerms::add`].
+    /// Terms that are collected for [`DistinctTerms::add`].
     pub seen: SeenTerms,
     line: Vec<u8>,
 }
 
-/// Hashes of IRIs.
+/// Hashes of the IRIs of terms, without an order.
 #[derive(Default)]
 pub(crate) struct SeenTerms {
     pub terms: Vec<u64>,
@@ -37,7 +37,7 @@ pub(crate) fn term_key(iri: &str) -> u64 {
 }
 
 impl Tally {
-    /// Counts a statement and returns the bytes of its canonical line.
+    /// Counts a statement and returns the length of its canonical line, in bytes.
     pub(crate) fn add(&mut self, order: u64, quad: &Quad) -> u64 {
         self.line.clear();
         write_line(quad, &mut ShapeOnly, &mut self.line);
@@ -46,7 +46,7 @@ impl Tally {
         self.line.len() as u64
     }
 
-    /// Counts the statement of a line that is canonical, but for labels of blank nodes.
+    /// Counts the statement of a line that is canonical, except for labels of blank nodes.
     pub(crate) fn add_canonical(&mut self, order: u64, line: &str, statement: &RdfStatement<'_>) {
         if statement.has_blank_node() {
             self.line.clear();
@@ -92,7 +92,7 @@ impl Tally {
     }
 }
 
-/// Copies a canonical line with every label of a blank node left out.
+/// Copies a canonical line without the labels of blank nodes.
 fn write_without_labels(line: &str, statement: &RdfStatement<'_>, out: &mut Vec<u8>) {
     let mut copied = 0;
     let object = match statement.object {
@@ -114,12 +114,12 @@ fn write_without_labels(line: &str, statement: &RdfStatement<'_>, out: &mut Vec<
     out.extend_from_slice(&line.as_bytes()[copied..]);
 }
 
-/// Terms told apart by a hash of their IRI, up to a limit.
+/// Counts distinct terms by a hash of their IRI, up to [`FormatLimits::max_distinct_terms`].
 pub(crate) struct DistinctTerms {
     terms: HashSet<u64>,
     obsolete: HashSet<u64>,
     limit: usize,
-    /// Declarations beyond the limit.
+    /// Number of declarations beyond the limit.
     more_terms: u64,
     more_obsolete: u64,
 }
@@ -157,7 +157,7 @@ impl DistinctTerms {
     }
 }
 
-/// False if the key is new and there is no room for it.
+/// Returns false if the key is new and the set is full.
 fn insert(keys: &mut HashSet<u64>, key: u64, limit: usize) -> bool {
     if keys.len() < limit {
         keys.insert(key);

@@ -1,6 +1,7 @@
-//! Opens compressed and packed files, and refuses what would fill a disk or leave its directory.
+//! Opens compressed and packed files, within limits on their output.
 //!
-//! Archives within archives are left as they are.
+//! An archive must not fill a disk or write outside of its directory. Archives within archives are
+//! not unpacked.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -14,19 +15,19 @@ mod zip_archive;
 
 pub use zip_archive::extract_zip;
 
-/// Output that is always allowed, however small its input is.
+/// Output that is always allowed for any input, in bytes.
 const FREE_BYTES: u64 = 1 << 20;
 
-/// Bounds on what comes out of a packed file.
+/// Limits on the output of a packed file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnpackLimits {
-    /// How many times larger than its compressed form a file may be. Real ontologies have 4 to 24.
+    /// Maximum size of a file, as a multiple of its compressed size. Real ontologies have 4 to 24.
     pub max_ratio: u64,
-    /// Files and directories in an archive.
+    /// Maximum number of files and directories in an archive.
     pub max_entries: usize,
-    /// Directories within directories.
+    /// Maximum nesting of directories.
     pub max_depth: usize,
-    /// Bytes of all files together.
+    /// Maximum size of all files together, in bytes.
     pub max_total_bytes: u64,
 }
 
@@ -42,7 +43,7 @@ impl Default for UnpackLimits {
 }
 
 impl UnpackLimits {
-    /// Why output of this size is too much for its input.
+    /// Returns the reason if an output of this size is too large for its input.
     fn excess(&self, input: u64, output: u64) -> Option<String> {
         if output > self.max_total_bytes {
             return Some(format!(
@@ -58,10 +59,10 @@ impl UnpackLimits {
     }
 }
 
-/// Why a packed file was not opened.
+/// The reason why a packed file was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// The archive is corrupt, or holds what is not accepted.
+    /// The archive is corrupt, or has content that is not accepted.
     #[error("the archive is refused: {0}")]
     Refused(String),
     /// A file could not be read or written.
@@ -69,21 +70,21 @@ pub enum UnpackError {
     Io(#[from] io::Error),
 }
 
-/// A file that was extracted.
+/// A file that was extracted from an archive by [`extract_zip`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractedFile {
-    /// Its path below the target directory.
+    /// The path below the target directory.
     pub path: PathBuf,
-    /// Its size.
+    /// The size, in bytes.
     pub bytes: u64,
-    /// Its SHA-256, 64 hexadecimal digits.
+    /// The SHA-256 of the file, 64 hexadecimal digits.
     pub sha256: String,
 }
 
-/// Reads what a gzip stream holds, also of several members.
+/// Returns a reader of the content of a gzip stream, with one or more members.
 ///
-/// Reading fails with [`io::ErrorKind::InvalidData`] when the output exceeds the limits or the
-/// stream is corrupt, and with [`io::ErrorKind::UnexpectedEof`] when it is cut short.
+/// Reading fails with [`io::ErrorKind::InvalidData`] if the output exceeds the limits or the stream
+/// is corrupt. Reading fails with [`io::ErrorKind::UnexpectedEof`] if the stream is cut short.
 pub fn gunzip<R: Read>(reader: R, limits: UnpackLimits) -> Gunzip<R> {
     Gunzip {
         decoder: MultiGzDecoder::new(MeteredReader {
@@ -104,7 +105,7 @@ pub struct Gunzip<R> {
 }
 
 impl<R: Read> Gunzip<R> {
-    /// Compressed bytes that were read so far.
+    /// Returns the number of compressed bytes that were read so far.
     #[must_use]
     pub fn compressed_bytes(&self) -> u64 {
         self.decoder.get_ref().bytes
@@ -142,7 +143,8 @@ impl<R: Read> Read for MeteredReader<R> {
 /// Unpacks a gzip stream to `target`, which appears when it is complete.
 ///
 /// # Errors
-/// If the stream exceeds a limit, is corrupt or cut short, or a file operation fails.
+/// [`UnpackError`] if the stream exceeds a limit, is corrupt or cut short, or a file operation
+/// fails.
 pub fn extract_gzip(
     reader: impl Read,
     target: &Path,

@@ -1,7 +1,7 @@
-//! Reads a whole file and reports what it holds and what is wrong with it.
+//! Reads a whole file and reports its content and its faults.
 //!
-//! One thread parses and others hash, in bounded batches; line formats are cut into chunks that
-//! the others parse as well. The result does not depend on how the work is divided.
+//! A thread parses and others hash, in bounded batches. Line formats are divided into chunks that
+//! the others parse as well. The result does not depend on the division of the work.
 
 use std::io::{self, Read};
 use std::sync::atomic::AtomicU64;
@@ -24,11 +24,11 @@ const RDF_SCHEME: &str = "sum-sha256-ntriples-blank-shape-1";
 /// Reads a file of a known format to its end.
 ///
 /// Memory stays within [`FormatLimits`](super::FormatLimits) for every input. Formats that are only
-/// recognised give [`ValidationOutcome::NotValidated`] without reading, and so does OWL/XML that is
-/// well-formed.
+/// recognised give [`ValidationOutcome::NotValidated`] without reading. Well-formed OWL/XML gives
+/// the same outcome.
 ///
 /// # Errors
-/// What `reader` reports: the file could not be read. Faults of its content are in the report.
+/// The I/O error of `reader`: the file could not be read. Faults of its content are in the report.
 pub fn validate(
     reader: impl Read + Send,
     format: OntologyFormat,

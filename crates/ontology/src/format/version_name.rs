@@ -1,14 +1,14 @@
-//! Directory names for versions, which hold slashes, spaces, newlines and whole paragraphs.
+//! Directory names for versions, whose texts may have slashes, spaces, newlines and paragraphs.
 
 use docstokg_hub::files::hex;
 use sha2::{Digest, Sha256};
 
 const MAX_NAME_BYTES: usize = 80;
 
-/// A safe name of one directory for a version. Keep the version itself in a manifest.
+/// Returns a safe name of one directory for a version. Keep the version itself in a manifest.
 ///
-/// A version of letters, digits and `.`, `_`, `+`, `-` is its own name. Every other gives a readable
-/// form and, after `~`, the start of its SHA-256: different versions have different names.
+/// A version of letters, digits and `.`, `_`, `+`, `-` is its own name. Every other version gives a
+/// readable form and, after `~`, the start of its SHA-256: different versions have different names.
 #[must_use]
 pub fn directory_name(version: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-');
@@ -51,7 +51,7 @@ fn without_scheme(version: &str) -> &str {
         .unwrap_or(version)
 }
 
-/// Names that mean something else, here or to an operating system.
+/// Returns true if a name has another meaning, here or for an operating system.
 fn is_reserved(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or(name).to_ascii_lowercase();
     let is_device = matches!(stem.as_str(), "con" | "prn" | "aux" | "nul")

@@ -1,4 +1,4 @@
-//! The IRIs that mean something to a reader of ontologies.
+//! IRIs with a meaning for a reader of ontologies.
 
 pub(crate) const RDF_TYPE: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type";
 pub(crate) const RDFS_LABEL: &str = "http://www.w3.org/2000/01/rdf-schema#label";
@@ -38,7 +38,7 @@ const TERM_TYPES: [&str; 18] = [
     "http://www.w3.org/2004/02/skos/core#Collection",
 ];
 
-/// Properties that state a licence or rights.
+/// Properties that declare a licence or rights.
 const LICENCE_PROPERTIES: [&str; 10] = [
     "http://purl.org/dc/terms/license",
     "http://purl.org/dc/terms/rights",
@@ -53,7 +53,7 @@ const LICENCE_PROPERTIES: [&str; 10] = [
 ];
 
 pub(crate) fn declares_term(class: &str) -> bool {
-    // Only these four vocabularies declare terms: most types of instance data end here.
+    // Every type that declares a term is at w3.org: this test rejects most types of instance data.
     (class.starts_with("http://www.w3.org/")) && TERM_TYPES.contains(&class)
 }
 
@@ -62,12 +62,12 @@ pub(crate) fn deprecates(class: &str) -> bool {
 }
 
 pub(crate) fn states_licence(property: &str) -> bool {
-    // Every one of them ends in `license` or `rights`.
+    // Every one of the properties ends in `license` or `rights`.
     (property.ends_with("icense") || property.ends_with("ights"))
         && LICENCE_PROPERTIES.contains(&property)
 }
 
-/// Whether a literal means that a term is deprecated.
+/// Returns true if a literal means that a term is deprecated.
 pub(crate) fn is_true(literal: &str) -> bool {
     matches!(literal.trim(), "true" | "1")
 }

@@ -1,4 +1,4 @@
-//! The record of a version: where it came from, and what it is.
+//! The record of a version: its origin, its files, and the findings about them.
 
 use docstokg_hub::json::escape_controls;
 use serde::{Deserialize, Serialize};
@@ -7,129 +7,129 @@ use serde_json::Value as Json;
 use crate::source::AbsenceReason;
 use crate::wanted_ontology::{FileChecksum, TargetFormat};
 
-/// The version of this format.
+/// Format version of the record.
 pub const SCHEMA_VERSION: &str = "1.0";
 
-/// How a version came about.
+/// The effect of a pull on the versions of an ontology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PullStatus {
-    /// The first version of this ontology.
+    /// The first version of this ontology was stored.
     Fresh,
-    /// A version beside earlier ones.
+    /// A version was stored beside earlier ones.
     Updated,
-    /// Nothing had changed.
+    /// The content had not changed.
     Cached,
 }
 
-/// The record of a version.
+/// The record of a [`StoredVersion`](crate::library::StoredVersion), as `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The version of this format.
+    /// The [`SCHEMA_VERSION`] of the record.
     pub schema_version: String,
-    /// The ontology.
+    /// The name of the ontology.
     pub id: String,
     /// The source that named the file.
     pub resolver: String,
-    /// Where the file was asked for.
+    /// The URL that was requested.
     pub url: String,
-    /// Where it came from, after redirects.
+    /// The URL of the response, after redirects.
     pub final_url: String,
     /// The name of the file in `original/`.
     pub filename: String,
-    /// The version, as stated by the file, the source, or by date and checksum.
+    /// The version, as declared by the file or the source, or made of date and checksum.
     pub version: String,
-    /// Where the version was stated.
+    /// The place where the version was declared.
     pub version_from: String,
-    /// The licence: its SPDX name, or what was stated.
+    /// The licence: its SPDX name, or the declared text.
     #[serde(default)]
     pub license: Option<String>,
-    /// How it came about.
+    /// The [`PullStatus`] of the pull that stored the version.
     pub status: PullStatus,
     /// The SHA-256 of the file.
     pub sha256: String,
     /// The SHA-256 of the normalised form.
     #[serde(default)]
     pub normalized_sha256: Option<String>,
-    /// A hash of what the file says, whatever order it says it in.
+    /// A hash of the content, independent of the order of its statements.
     #[serde(default)]
     pub fingerprint: Option<String>,
-    /// The validators of the answer.
+    /// The `ETag` of the response.
     #[serde(default)]
     pub etag: Option<String>,
-    /// As above.
+    /// The `Last-Modified` of the response.
     #[serde(default)]
     pub last_modified: Option<String>,
-    /// What names the content at the source.
+    /// The name of the content at the source; the same text means the same file.
     #[serde(default)]
     pub revision: Option<String>,
-    /// The media type of the answer.
+    /// The media type of the response.
     #[serde(default)]
     pub content_type: Option<String>,
-    /// The size of the file.
+    /// The size of the file, in bytes.
     pub content_length: u64,
-    /// The format that its bytes have.
+    /// The name of the format, recognised by the bytes.
     #[serde(default)]
     pub format: Option<String>,
-    /// The checksum that was stated, and held.
+    /// The checksum that was declared, if it was verified.
     #[serde(default)]
     pub expected_checksum: Option<FileChecksum>,
-    /// When it was downloaded.
+    /// The time of the download.
     pub downloaded_at: String,
-    /// The formats that were wanted.
+    /// The [`TargetFormat`]s that were wanted.
     #[serde(default)]
     pub target_formats: Vec<TargetFormat>,
     /// The ontologies that it imports.
     #[serde(default)]
     pub imports: Vec<String>,
-    /// What reading the file found, by the name of the check.
+    /// The findings about the file, by the name of the check.
     #[serde(default)]
     pub validation: Json,
-    /// The files of the version.
+    /// The files of the version, each an [`Artifact`].
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
-    /// What was tried, in order.
+    /// Look-ups and fetches in their order, each a [`TriedLocation`].
     #[serde(default)]
     pub resolver_attempts: Vec<TriedLocation>,
-    /// What was noticed on the way.
+    /// Remarks for the user from look-up, download and reading.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// A file of a version.
+/// A file of a version, in its [`Manifest`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
-    /// Where it is, below the directory of the version.
+    /// The path, below the directory of the version.
     pub path: String,
-    /// Its SHA-256.
+    /// The SHA-256 of the file.
     pub sha256: String,
-    /// Its size.
+    /// The size, in bytes.
     pub bytes: u64,
 }
 
-/// One thing that was tried.
+/// A single look-up or fetch, with its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriedLocation {
-    /// The source.
+    /// The name of the source.
     pub resolver: String,
-    /// The address, without secrets.
+    /// The URL, without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// `ok`, or why not.
+    /// `ok`, or the kind of failure.
     pub status: String,
-    /// The class of the failure.
+    /// The [`AbsenceReason`] of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<AbsenceReason>,
     /// The failure as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The status of the answer.
+    /// The status of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_status: Option<u16>,
 }
 
 impl Manifest {
-    /// Writes the record.
+    /// Writes the record as JSON text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = escape_controls(serde_json::to_string_pretty(self).unwrap_or_default());
@@ -140,7 +140,7 @@ impl Manifest {
     /// Reads a record.
     ///
     /// # Errors
-    /// It is none, or of another version.
+    /// A sentence if the text is not a record, or has another [`SCHEMA_VERSION`].
     pub fn from_text(text: &str) -> Result<Self, String> {
         let manifest: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if manifest.schema_version != SCHEMA_VERSION {

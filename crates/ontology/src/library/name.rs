@@ -2,9 +2,9 @@
 
 use crate::format::directory_name;
 
-/// Makes a directory name of a version. Paths and version IRIs with a date among their parts
-/// (`releases/DATE`, `hp/releases/DATE`, `http://.../DATE/hp.owl`) are named by that date; others as
-/// [`directory_name`] does.
+/// Returns a directory name for a version. Paths and version IRIs with a date among their parts
+/// (`releases/DATE`, `hp/releases/DATE`, `http://.../DATE/hp.owl`) are named by that date. Other
+/// versions are named by [`directory_name`].
 #[must_use]
 pub fn version_directory(version: &str) -> String {
     let mut parts = version.trim().split('/');

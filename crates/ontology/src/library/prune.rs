@@ -1,25 +1,25 @@
-//! Removing old versions. The latest stays, whatever its age.
+//! Removal of old versions. The latest stays, at any age.
 
 use std::fs;
 
 use super::{Library, LibraryError, StoredVersion, failed, refuse_link};
 use crate::wanted_ontology::OntologyId;
 
-/// A version that was removed, or would be.
+/// A version that was removed, or that would be removed in [`PruneMode::ListOnly`].
 #[derive(Clone, Debug)]
 pub struct PrunedVersion {
-    /// The ontology.
+    /// The name of the ontology.
     pub id: OntologyId,
-    /// The version.
+    /// The [`StoredVersion`] that was removed.
     pub version: StoredVersion,
-    /// The bytes of its files.
+    /// The size of its files, in bytes.
     pub bytes: u64,
 }
 
 /// Keeps the newest `keep` versions of an ontology and its latest, and removes or lists the rest.
 ///
 /// # Errors
-/// A directory cannot be read or removed.
+/// [`LibraryError`] if a directory cannot be read or removed.
 pub fn prune(
     library: &Library,
     id: &OntologyId,
@@ -40,7 +40,8 @@ pub fn prune(
         if mode == PruneMode::Remove {
             refuse_link(&library.directory(id))?;
             refuse_link(&version.path)?;
-            // Out of sight by one rename first: a version is there as a whole or not at all.
+            // A rename hides the version first: other processes never see a version without some of
+            // its files.
             let hidden = version.path.with_file_name(format!(
                 "{}prune-{}-{}",
                 super::UNFINISHED,
@@ -59,11 +60,11 @@ pub fn prune(
     Ok(removed)
 }
 
-/// Whether versions are really removed.
+/// The treatment of old versions in [`prune`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PruneMode {
-    /// They are.
+    /// Old versions are removed.
     Remove,
-    /// They are only listed.
+    /// Old versions are only listed.
     ListOnly,
 }

@@ -1,4 +1,4 @@
-//! Giving a version its name, and switching `latest` to it.
+//! Publication of a version: its name, and the `latest` link.
 
 use std::fs;
 use std::path::Path;
@@ -13,25 +13,28 @@ use super::{
 };
 use crate::wanted_ontology::OntologyId;
 
-/// What publishing a version came to.
+/// The result of [`Library::publish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publication {
-    /// A version that was not there.
+    /// A new version was added.
     New,
     /// The content was there already, as this version.
     Unchanged,
-    /// The content was there already and damaged: its files are those that were published.
+    /// The content was there already, but damaged: the published files replaced its files.
     Replaced,
 }
 
 impl Library {
-    /// Gives a version its name and makes it the latest, in two renames. Content that the library
-    /// has stays the version that it is, with the newer validators; if its files are damaged they
-    /// are replaced. A version of the same name and other content gets a name that its checksum
-    /// completes.
+    /// Gives a [`StagedVersion`] its name and makes it the latest, in two renames.
+    ///
+    /// - If the library has the content already, the existing version stays, with the newer
+    ///   validators.
+    /// - If its files are damaged, they are replaced.
+    /// - If another version has the same name and other content, the checksum completes the new
+    ///   name.
     ///
     /// # Errors
-    /// Files cannot be written.
+    /// [`LibraryError`] if files cannot be written.
     pub fn publish(
         &self,
         mut staged: StagedVersion,
@@ -58,7 +61,7 @@ impl Library {
                 let stored = self.made_latest(&staged.id, &name)?;
                 return Ok((stored, Publication::New));
             }
-            // A version without a record is replaced if that loses nothing.
+            // Replace a version without a readable record if that loses no content.
             let is_broken = read_manifest(&path.join(MANIFEST)).is_err();
             let original = path.join("original").join(&manifest.filename);
             if is_broken && sha256_of(&original).is_ok_and(|found| found == manifest.sha256) {
@@ -75,7 +78,7 @@ impl Library {
     /// Finds the version whose file has this SHA-256.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// [`LibraryError`] if the directory cannot be read.
     pub fn with_content(
         &self,
         id: &OntologyId,
@@ -86,11 +89,11 @@ impl Library {
         Ok(same.next())
     }
 
-    /// Makes a version the latest whose content came again: its record gets the validators and the
-    /// address of the answer that brought it, so that the next request can be conditional.
+    /// Makes a version the latest again after its content was downloaded again. Its record gets the
+    /// validators and the address of the new response, so that the next request can be conditional.
     ///
     /// # Errors
-    /// Files cannot be written.
+    /// [`LibraryError`] if files cannot be written.
     pub fn take_up(
         &self,
         id: &OntologyId,
@@ -113,7 +116,7 @@ impl Library {
         self.made_latest(id, &known.name)
     }
 
-    /// Puts a staged version in the place of one that is damaged, in one step.
+    /// Replaces a damaged version by a [`StagedVersion`], in one step.
     fn replace(
         &self,
         staged: &StagedVersion,
@@ -123,13 +126,13 @@ impl Library {
         refuse_link(&path)?;
         let exchanged = renameat_with(CWD, &staged.path, CWD, &path, RenameFlags::EXCHANGE);
         if exchanged.is_err() {
-            // The file system cannot exchange names: for a moment there is neither.
+            // The file system cannot exchange names: for a moment neither version has the name.
             let aside = path.with_file_name(format!("{UNFINISHED}damaged-{}", std::process::id()));
             fs::rename(&path, &aside).map_err(failed(&path, "written"))?;
             fs::rename(&staged.path, &path).map_err(failed(&path, "written"))?;
             fs::rename(&aside, &staged.path).map_err(failed(&aside, "written"))?;
         }
-        // What is staged now is the damaged version, which goes away with it.
+        // The staged directory now has the damaged version, and is removed when it is dropped.
         let stored = self.made_latest(&staged.id, name)?;
         Ok((stored, Publication::Replaced))
     }
@@ -145,7 +148,7 @@ impl Library {
         })
     }
 
-    /// Switches `latest` by a rename.
+    /// Switches the [`LATEST`] link by a rename.
     fn point_latest_at(&self, id: &OntologyId, name: &str) -> Result<(), LibraryError> {
         let directory = self.directory(id);
         let link = directory.join(LATEST);

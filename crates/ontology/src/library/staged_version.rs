@@ -1,4 +1,4 @@
-//! A version that is being put together.
+//! A version that is being put together, before its publication.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +10,8 @@ use crate::wanted_ontology::OntologyId;
 /// The directories of a version.
 const PARTS: [&str; 3] = ["original", "normalized", "validation"];
 
-/// A version that is being put together. Removed again unless it is published.
+/// A version that is being put together. Dropping removes its files unless
+/// [`Library::publish`](crate::library::Library::publish) has moved them.
 #[derive(Debug)]
 pub struct StagedVersion {
     pub(super) path: PathBuf,
@@ -19,7 +20,7 @@ pub struct StagedVersion {
 }
 
 impl StagedVersion {
-    /// Makes the directories of a version; `None` if the name is taken.
+    /// Creates the directories of a version; `None` if the name is taken.
     pub(super) fn make(path: PathBuf, id: &OntologyId) -> Result<Option<Self>, LibraryError> {
         match fs::create_dir(&path) {
             Ok(()) => {}
@@ -38,19 +39,19 @@ impl StagedVersion {
         Ok(Some(staged))
     }
 
-    /// Returns the directory that the version is put together in.
+    /// Returns the directory of the files so far.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes everything durable before it gets its name.
+    /// Writes all files to the disk, before the version gets its name.
     pub(super) fn sync(&self) -> Result<(), LibraryError> {
         sync_tree(&self.path)
     }
 }
 
-/// Makes a directory durable with everything below it. Links are not followed.
+/// Writes a directory to the disk with everything below it. Links are not followed.
 fn sync_tree(directory: &Path) -> Result<(), LibraryError> {
     for name in names(directory)? {
         let path = directory.join(name);
@@ -70,7 +71,7 @@ impl Drop for StagedVersion {
     fn drop(&mut self) {
         if !self.is_published {
             let _ = fs::remove_dir_all(&self.path);
-            // An ontology without any version leaves no directory.
+            // An ontology without any version has no directory.
             let _ = self.path.parent().map(fs::remove_dir);
         }
     }

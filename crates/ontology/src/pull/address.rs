@@ -1,20 +1,20 @@
-//! Addresses that carry credentials: how to tell, and what may be recorded of one.
+//! Addresses with credentials: how to recognise them, and which part may be recorded.
 
 use docstokg_hub::redact;
 use url::Url;
 
-/// Tells whether an address holds something that is not shown. A fragment alone is no secret: it is
-/// never sent, and many names of ontologies end with one.
+/// Returns true if an address contains something that must not be shown. A fragment alone is not a
+/// secret: a client never sends it, and many names of ontologies end with a fragment.
 pub(super) fn has_secret(url: &Url) -> bool {
     let mut plain = url.clone();
     plain.set_fragment(None);
     redact(&plain) != plain.as_str()
 }
 
-/// Returns an address as it may be persisted: secrets are replaced, and the fragment is gone.
+/// Returns an address as it may be persisted: secrets are replaced, and the fragment is removed.
 pub(super) fn without_secrets(url: &Url) -> Url {
     redact(url).parse().unwrap_or_else(|_| {
-        // An address that cannot be shown is named by its host.
+        // An address that cannot be shown is reduced to its host.
         let mut bare = url.clone();
         let _ = bare.set_username("");
         let _ = bare.set_password(None);
@@ -25,9 +25,9 @@ pub(super) fn without_secrets(url: &Url) -> Url {
     })
 }
 
-/// Returns the address that relative names in a file are resolved against. They become statements,
-/// so parameters that carry secrets are left out; what is resolved then does not change with each
-/// signature either.
+/// Returns the base address for relative names in a file. Names become statements, so parameters
+/// with secrets are removed. A new signature in the address therefore does not change the
+/// statements.
 pub(super) fn base(url: &Url) -> Url {
     let mut base = without_secrets(url);
     if let (Some(given), Some(shown)) = (url.query(), base.query().map(str::to_owned)) {

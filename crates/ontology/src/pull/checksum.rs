@@ -1,4 +1,4 @@
-//! Whether a file has the checksum that was stated, by the user, a lock file or an address.
+//! The checksum that a file must have, declared by the user, a lock file or an address.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::state::PullState;
 use crate::source::{Absence, AbsenceReason};
 use crate::wanted_ontology::{ChecksumAlgorithm, FileChecksum};
 
-/// The largest list of checksums.
+/// Maximum size of a list of checksums, in bytes.
 const MAX_LIST: u64 = 256 << 10;
 
 fn absence(detail: String) -> Verdict {
@@ -24,7 +24,8 @@ fn absence(detail: String) -> Verdict {
 }
 
 impl OntologiesJob {
-    /// Returns the checksum that a file must have: pinned, given, or stated at an address.
+    /// Returns the checksum that a file must have: pinned, given by the user, or declared at an
+    /// address.
     pub(super) async fn expected_checksum(
         &self,
         state: &PullState,
@@ -76,7 +77,7 @@ impl OntologiesJob {
     }
 }
 
-/// Compares a file with the checksum that it must have.
+/// Compares a file with the [`FileChecksum`] that it must have.
 pub(super) async fn check(file: &Path, expected: &FileChecksum) -> Result<(), Verdict> {
     let (path, algorithm) = (file.to_owned(), expected.algorithm);
     let computed = run_blocking(move || match algorithm {

@@ -1,4 +1,4 @@
-//! What a pull says about an ontology: planned, there already, or stored.
+//! The [`PullOutcome`] of an ontology that is planned, known or stored.
 
 use docstokg_hub::redact;
 
@@ -47,7 +47,7 @@ pub(super) fn planned(
     }
 }
 
-/// Describes a version that is there already.
+/// Describes a version that is in the library already.
 pub(super) fn cached(
     item: &ActiveOntology,
     target: &GatedLocation,
@@ -93,7 +93,7 @@ pub(super) fn cached(
     }
 }
 
-/// Describes what was stored. Content that was there already has not changed.
+/// Describes a stored version. Content that was in the library already counts as unchanged.
 pub(super) fn pulled(
     item: &ActiveOntology,
     arrived: &ReceivedFile<'_>,

@@ -1,4 +1,4 @@
-//! Reading what came: whether it is an ontology, and what it says about itself.
+//! The examination of a downloaded file: its kind, and what it says about itself.
 
 use std::io;
 use std::path::Path;
@@ -7,19 +7,19 @@ use std::sync::Arc;
 use docstokg_bulk::progress::ActiveFile;
 use serde_json::Value as Json;
 
-/// What is known about a file before it is read.
+/// Facts about a file before it is read.
 #[derive(Clone, Debug)]
 pub struct FileOrigin {
-    /// Where it came from.
+    /// The URL of the file.
     pub url: String,
-    /// The media type that the server stated.
+    /// The media type that the server declared.
     pub content_type: Option<String>,
-    /// Where it is shown what is done with the file.
+    /// The display of the file's progress.
     pub shown: Option<Arc<ActiveFile>>,
 }
 
 impl FileOrigin {
-    /// Shows what is done with the file.
+    /// Shows the current work on the file.
     pub fn show(&self, phase: &'static str) {
         if let Some(shown) = &self.shown {
             shown.set_phase(phase);
@@ -27,53 +27,53 @@ impl FileOrigin {
     }
 }
 
-/// What reading a file found.
+/// The findings about an ontology file.
 #[derive(Clone, Debug, Default)]
 pub struct ExaminedFile {
     /// The name of the format.
     pub format: Option<String>,
-    /// The version that the file states, and where it states it.
+    /// The version that the file declares, and the place of the declaration.
     pub version: Option<(String, String)>,
-    /// Every version that it states: a version IRI and a text beside it.
+    /// Every version that the file declares: a version IRI and a text beside it.
     pub versions: Vec<String>,
-    /// The ontologies that it imports.
+    /// The IRIs of imported ontologies.
     pub imports: Vec<String>,
-    /// The licences that it states.
+    /// The licences that the file declares.
     pub licences: Vec<String>,
-    /// Statements or clauses.
+    /// Number of statements or clauses.
     pub statements: Option<u64>,
-    /// Terms.
+    /// Number of declared terms.
     pub terms: Option<u64>,
-    /// A hash of what it says, whatever the order.
+    /// A hash of the content, independent of the order of its statements.
     pub fingerprint: Option<String>,
     /// The SHA-256 of the normalised form.
     pub normalized_sha256: Option<String>,
-    /// What each check found, by its name.
+    /// The findings of each check, by its name.
     pub validation: Json,
-    /// What the user should know.
+    /// Remarks for the user.
     pub notes: Vec<String>,
 }
 
-/// What a file is.
+/// The kind of a file, from a [`FileExaminer`].
 #[derive(Clone, Debug)]
 pub enum FileFinding {
-    /// An ontology.
+    /// An ontology, with the [`ExaminedFile`].
     Ontology(Box<ExaminedFile>),
-    /// A web page, where data was asked for.
+    /// A web page in place of data.
     Page,
-    /// Something else; the text says what.
+    /// Another kind of file, named by the text.
     NotAnOntology(String),
-    /// An ontology in a format that is not read here; the text names it.
+    /// An ontology in a format that is not parsed here, named by the text.
     Unsupported(String),
     /// An ontology that is damaged; the text says where.
     Invalid(String),
 }
 
-/// Reads files. Called on a thread that may block.
+/// Reads files and judges their content. Called on a thread that may block.
 pub trait FileExaminer: Send + Sync {
-    /// Reads a file, and writes what it finds into `normalized/` and `validation/` below `version`.
+    /// Reads a file, and writes findings into `normalized/` and `validation/` below `version`.
     ///
     /// # Errors
-    /// The file cannot be read, or the findings cannot be written.
+    /// The [`io::Error`] if the file cannot be read, or the findings cannot be written.
     fn examine(&self, file: &Path, about: &FileOrigin, version: &Path) -> io::Result<FileFinding>;
 }

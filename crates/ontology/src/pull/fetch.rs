@@ -1,4 +1,4 @@
-//! Fetching a file: gates first, then conditions, then the file itself.
+//! The fetch of a file: checks of URL and licence, then conditions, then the file itself.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ use crate::source::{Absence, AbsenceReason, OntologyLocation};
 use crate::wanted_ontology::ChecksumAlgorithm;
 use docstokg_lookup::licence::SourceLicence;
 
-/// How long a limited portal asks to stay away, in seconds (draft-ietf-httpapi-ratelimit-headers);
-/// it sends no Retry-After.
+/// Header field with the wait that a limited portal requests, in seconds
+/// (draft-ietf-httpapi-ratelimit-headers). Such a portal sends no `Retry-After`.
 const RATELIMIT_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// A location that is fetched, after the gates.
+/// A location whose address and licence are accepted.
 pub(super) struct GatedLocation {
     pub(super) location: OntologyLocation,
     pub(super) url: Url,
@@ -37,7 +37,7 @@ pub(super) struct GatedLocation {
 }
 
 impl OntologiesJob {
-    /// Fetches one location, and takes what came into the state.
+    /// Fetches one location, and records the result in the [`PullState`].
     pub(super) async fn fetch(
         &self,
         item: &mut ActiveOntology,
@@ -64,7 +64,7 @@ impl OntologiesJob {
         }
     }
 
-    /// Judges address and licence before anything is asked.
+    /// Judges address and licence before any request.
     fn pass_gates(
         &self,
         item: &ActiveOntology,
@@ -139,7 +139,7 @@ impl OntologiesJob {
             return Err(Verdict::Never(secret_address(item), None));
         }
         let is_first = known.is_none();
-        // A pin says which content it must be: the server's idea of a change is of no use.
+        // A pin names the exact content, so the server's decision about a change is not needed.
         let condition = current.filter(|_| item.state.pin.is_none());
         let active = self.context.progress.work_on(item.state.wanted.id.as_str());
         let mut came = self
@@ -150,7 +150,7 @@ impl OntologiesJob {
                 let current = self.renewed(item, current, headers)?;
                 return Ok(cached(item, target, &current));
             }
-            // What is there is not what the user wants: it is asked for without conditions.
+            // The stored version is not the wanted one: request the file without conditions.
             came = self.obtain(item, target, None, &active, requests).await?;
         }
         match came {
@@ -168,7 +168,7 @@ impl OntologiesJob {
         }
     }
 
-    /// Returns the latest version. One whose record cannot be read is none, and noted.
+    /// Returns the latest version. A version whose record cannot be read becomes a note instead.
     fn known(&self, item: &mut ActiveOntology) -> Result<Option<StoredVersion>, Verdict> {
         match self.library.latest(&item.state.wanted.id) {
             Ok(known) => Ok(known),
@@ -183,7 +183,8 @@ impl OntologiesJob {
         }
     }
 
-    /// Tells whether a version has the checksum that the user states, where one is stated.
+    /// Returns true if a version has the checksum that the user declared, or if there is no such
+    /// checksum.
     async fn has_checksum(
         &self,
         item: &ActiveOntology,
@@ -205,7 +206,7 @@ impl OntologiesJob {
         }
     }
 
-    /// Keeps the validators of an answer that says that nothing has changed.
+    /// Stores the validators of a response with status 304.
     fn renewed(
         &self,
         item: &ActiveOntology,
@@ -220,7 +221,7 @@ impl OntologiesJob {
             .map_err(|error| Verdict::Halt(error.to_string()))
     }
 
-    /// Downloads a file, or takes one that an interrupted pull downloaded and did not store.
+    /// Downloads a file, or returns a download that an interrupted pull did not store.
     async fn obtain(
         &self,
         item: &mut ActiveOntology,
@@ -268,7 +269,7 @@ impl OntologiesJob {
         Ok(FileResponse::File(Box::new(done.head), Box::new(file)))
     }
 
-    /// Judges an answer without a file. Where a page would have been data, other ways are tried.
+    /// Judges a response without a file. A reset time in its header fields lengthens the wait.
     fn no_file(&self, target: &GatedLocation, done: &DownloadedResponse) -> Verdict {
         let status = done.head.status;
         let explained = self.explained_status(&target.location, status);
@@ -287,19 +288,19 @@ impl OntologiesJob {
     }
 }
 
-/// What a request for a file brought.
+/// The result of a request for a file.
 enum FileResponse {
     File(Box<ResponseHead>, Box<SavedFile>),
     NotModified(HeaderMap),
 }
 
-/// Tells whether the version that is there is the one that is wanted, where one is.
+/// Returns true if the known version is the wanted one, or if no version in particular is wanted.
 pub(super) fn is_wanted(state: &PullState, known: &StoredVersion) -> bool {
     wanted_version(state).is_none_or(|wanted| is_same_version(wanted, &known.manifest.version))
 }
 
-/// Tells whether the library has the content already, by what names it at the source or by the
-/// checksum that is pinned.
+/// Returns true if the library has the content already, by the revision of the source or by the
+/// pinned checksum.
 fn is_unchanged(item: &ActiveOntology, target: &GatedLocation, known: &StoredVersion) -> bool {
     let pinned = item
         .state
@@ -336,7 +337,7 @@ fn unasked_304(target: &GatedLocation) -> Absence {
     }
 }
 
-/// Tries an address again that gave a page: with a single type, and where the page says.
+/// Adds locations after an address returned a page: single media types, and the links of the page.
 pub(super) fn try_after_page(
     item: &mut ActiveOntology,
     target: &GatedLocation,
@@ -362,12 +363,12 @@ fn reset_in(headers: &HeaderMap) -> Option<std::time::Duration> {
         .trim()
         .parse()
         .ok()?;
-    // Larger numbers are dates, and of no use without the server's clock.
+    // A larger number is a date, which needs the server's clock to be read.
     (seconds <= 86_400).then(|| std::time::Duration::from_secs(seconds))
 }
 
-/// Returns what makes a request conditional: the validators of the version that is there, if it
-/// came from the same address.
+/// Returns the header fields of a conditional request: the validators of the known version, if its
+/// file is from the same address.
 fn conditions(known: &Manifest, url: &Url) -> Vec<(HeaderName, HeaderValue)> {
     if known.url != redact(url) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What a response, or the lack of one, means for the next step.
+//! The judgement of a response or a failed request, for the next step.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::ontologies::OntologiesJob;
 pub(super) use crate::source::Verdict;
 use crate::source::{Absence, AbsenceReason};
 
-/// How long to stay away from a host that fails without saying for how long.
+/// Wait before the next request to a failing host that declares no time.
 const STAY_AWAY: Duration = Duration::from_secs(20);
 
 fn unreachable(detail: String) -> Absence {
@@ -33,18 +33,18 @@ impl OntologiesJob {
         }
     }
 
-    /// Judges a request for a file that ended without an answer.
+    /// Judges a request for a file that ended without a response.
     pub(super) async fn judge_file(&self, error: &FetchError) -> Verdict {
         let verdict = self.judge(error).await;
         self.explain(verdict, error)
     }
 
-    /// Judges a request that ended without an answer.
+    /// Judges a request that ended without a response.
     async fn judge(&self, error: &FetchError) -> Verdict {
         of_error(error, self.context.connectivity.judge(error).await)
     }
 
-    /// Says of a request that failed whether its address was plain http and was tried as https.
+    /// Adds a hint to a failure if its plain http address was tried as https.
     fn explain(&self, verdict: Verdict, error: &FetchError) -> Verdict {
         let url = Url::parse(&error.url).ok();
         let Some(host) = url
@@ -77,8 +77,8 @@ impl OntologiesJob {
         }
     }
 
-    /// Tells whether a failed connection may be the address's fault: nobody may serve https there. A
-    /// host that has served is down instead.
+    /// Returns true if the connection may have failed because no server listens for https. A host
+    /// that has responded before is unreachable instead.
     fn is_without_https(&self, error: &FetchError) -> bool {
         match &error.kind {
             ErrorKind::Fault { host, fault, .. } if !fault.is_ours() => {
@@ -89,7 +89,7 @@ impl OntologiesJob {
     }
 }
 
-/// Judges a request that ended without a response, by what the run knows of the network.
+/// Judges a request that ended without a response, from the run's knowledge of the network.
 pub(super) fn of_error(error: &FetchError, disposition: Disposition) -> Verdict {
     let detail = error.sentence();
     match (disposition, &error.kind) {
@@ -101,7 +101,7 @@ pub(super) fn of_error(error: &FetchError, disposition: Disposition) -> Verdict 
             Verdict::Halt(format!("{path} cannot be written: {source}"))
         }
         (Disposition::LocalFault, _) => Verdict::Halt(detail),
-        // A name without an address is a dead link; the hub has asked for it several times.
+        // A name without an address is a dead link: the hub has resolved the name several times.
         (
             Disposition::GiveUp,
             ErrorKind::Fault {
@@ -119,7 +119,8 @@ pub(super) fn of_error(error: &FetchError, disposition: Disposition) -> Verdict 
     }
 }
 
-/// Judges a status that brought no file. The source may have its own meaning for it.
+/// Judges the status of a response without a file. The source may have its own meaning for a
+/// status.
 pub(super) fn of_status(
     status: StatusCode,
     disposition: Disposition,

@@ -1,4 +1,4 @@
-//! The name that a file has in the library.
+//! The name of a downloaded file in the library.
 
 use docstokg_hub::ResponseHead;
 use http::header::CONTENT_DISPOSITION;
@@ -6,10 +6,11 @@ use url::Url;
 
 use super::fetch::GatedLocation;
 
-/// The longest name of a file.
+/// Maximum length of a file name, in bytes.
 const MAX_NAME: usize = 120;
 
-/// Returns the name of a file: as the server states it, as the address ends, or by the id.
+/// Returns the name of a file: from the server, from the source, from the end of the address, or
+/// from the id.
 pub(super) fn filename(target: &GatedLocation, head: &ResponseHead, id: &str) -> String {
     let stated = head.headers.get(CONTENT_DISPOSITION).and_then(|value| {
         let value = value.to_str().ok()?;
@@ -32,7 +33,7 @@ pub(super) fn filename(target: &GatedLocation, head: &ResponseHead, id: &str) ->
     safe_name(&name.unwrap_or_default()).unwrap_or_else(|| format!("{id}.{format}"))
 }
 
-/// Makes a name that stays in its directory.
+/// Returns a name that stays in its directory, or `None` for a name without usable characters.
 fn safe_name(name: &str) -> Option<String> {
     let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let fits =
@@ -42,7 +43,7 @@ fn safe_name(name: &str) -> Option<String> {
         .map(|letter| if fits(letter) { letter } else { '_' })
         .collect();
     let name = name.trim_start_matches(['.', '_']);
-    // The extension is at the end.
+    // Keep the end of the name, because it has the extension.
     let cut = name.len().saturating_sub(MAX_NAME);
     let name = &name[cut..];
     (!name.is_empty()).then(|| name.to_owned())

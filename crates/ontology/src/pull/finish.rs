@@ -1,4 +1,4 @@
-//! The end of an ontology: what it came to is recorded.
+//! The end of an ontology's work: its outcome is recorded.
 
 use docstokg_bulk::queue::{ItemEnd, ManifestRow};
 use docstokg_bulk::scheduler::RunError;
@@ -8,7 +8,7 @@ use super::ontologies::{ActiveOntology, OntologiesJob};
 use super::outcome::{PullEnding, PullOutcome};
 
 impl OntologiesJob {
-    /// Records what an ontology came to.
+    /// Records the [`PullOutcome`] of an ontology.
     pub(super) async fn record_end(&self, item: ActiveOntology) -> Result<(), RunError> {
         let (id, attempts) = (
             item.id,

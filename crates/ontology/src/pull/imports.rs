@@ -1,5 +1,6 @@
-//! Imports: what an ontology is built on is pulled as well, each once, however they import each
-//! other.
+//! Imports: the ontologies that an ontology imports are pulled as well, each once.
+//!
+//! Circular imports end because addresses that were requested before are skipped.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +10,15 @@ use url::Url;
 use super::{PullOutcome, RequestedOntology};
 use crate::wanted_ontology::{OntologyId, WantedOntology};
 
-/// How far imports are followed.
+/// The depth to which imports are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImportDepth {
-    /// Not at all.
+    /// Imports are not followed.
     #[default]
     None,
-    /// Those of the ontologies that were asked for.
+    /// Imports of the requested ontologies.
     Direct,
-    /// Those of imports, too.
+    /// Imports of imports, too.
     Closure,
 }
 
@@ -38,19 +39,19 @@ impl std::str::FromStr for ImportDepth {
 #[derive(Clone, Debug, Default)]
 pub struct ImportRounds {
     how_far: ImportDepth,
-    /// What was asked for already: ids, and addresses without scheme and fragment.
+    /// Ids, and addresses without scheme and fragment, that were requested already.
     seen: BTreeSet<String>,
-    /// How many imports were asked for.
+    /// Number of imports that were requested.
     followed: usize,
-    /// How many more there are.
+    /// Number of imports beyond [`MAX_IMPORTS`].
     left_out: usize,
 }
 
-/// The most imports that a run follows: a bound against lists without end.
+/// Maximum number of imports that a run follows, against lists without end.
 pub const MAX_IMPORTS: usize = 2_000;
 
 impl ImportRounds {
-    /// Begins with what the user asked for.
+    /// Begins with the ontologies that the user requested.
     #[must_use]
     pub fn new(how_far: ImportDepth, asked: &[RequestedOntology]) -> Self {
         let mut seen = BTreeSet::new();
@@ -65,13 +66,13 @@ impl ImportRounds {
         }
     }
 
-    /// Returns how many imports were not followed because there are more than [`MAX_IMPORTS`].
+    /// Returns the number of imports that were not followed because of [`MAX_IMPORTS`].
     #[must_use]
     pub const fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Returns what the results of a round import and was not asked for yet; nothing at the end.
+    /// Returns the imports of a round's results that were not requested before; empty at the end.
     pub fn next(&mut self, results: &[PullOutcome]) -> Vec<RequestedOntology> {
         for result in results {
             let known = [&result.url, &result.final_url];
@@ -113,7 +114,7 @@ impl ImportRounds {
     }
 }
 
-/// Returns an address without what two spellings of it may differ in.
+/// Returns an address without the parts in which two spellings may differ.
 fn address(url: &Url) -> String {
     let mut url = url.clone();
     url.set_fragment(None);
@@ -123,7 +124,7 @@ fn address(url: &Url) -> String {
         .to_owned()
 }
 
-/// Names an import by the end of its address and its fingerprint: two ends may be the same.
+/// Names an import by the end of its address and a fingerprint, because two ends may be equal.
 fn wanted(url: &Url) -> WantedOntology {
     let mut parts = url
         .path_segments()

@@ -1,4 +1,4 @@
-//! Looking an ontology up with a source.
+//! The look-up of an ontology at a source.
 
 use std::io;
 use std::path::Path;
@@ -23,11 +23,12 @@ use crate::source::{
     Absence, AbsenceReason, FailedRequest, MAX_RESPONSE_BYTES, OntologySource, SourceOutcome,
 };
 
-/// Said of a snapshot that is larger.
+/// End of the message about a snapshot that is too large.
 const SNAPSHOT_HINT: &str = "which no registry is; name the right file";
 
 impl OntologiesJob {
-    /// Looks an ontology up with one source, and takes what it says into the state.
+    /// Looks an ontology up at one source, and records the result in the
+    /// [`PullState`](crate::pull::state::PullState).
     pub(super) async fn look_up(
         &self,
         item: &mut ActiveOntology,
@@ -69,7 +70,7 @@ impl OntologiesJob {
         Ok(())
     }
 
-    /// Looks an ontology up with a source.
+    /// Looks an ontology up at a source, and returns the [`SourceOutcome`].
     async fn outcome_of(
         &self,
         source: &dyn OntologySource,
@@ -97,7 +98,7 @@ impl OntologiesJob {
         outcome.unwrap_or_else(|| SourceOutcome::Failed(unreadable(source.spec().title)))
     }
 
-    /// Takes a request that gave nothing into the state.
+    /// Records a failed request in the [`PullState`](crate::pull::state::PullState).
     pub(super) fn take_verdict(
         &self,
         item: &mut ActiveOntology,
@@ -139,7 +140,7 @@ impl OntologiesJob {
 struct SourceSender<'a> {
     ontologies: &'a OntologiesJob,
     hub: HubSender,
-    /// Requests so far, those included that were held back.
+    /// Number of requests so far, including those that were refused.
     sent: AtomicU32,
 }
 
@@ -168,7 +169,7 @@ impl RequestSender for SourceSender<'_> {
 }
 
 impl SourceSender<'_> {
-    /// Sends a request. A response that asks to come back later is not for the source.
+    /// Sends a request. A response that tells the client to return later does not reach the source.
     async fn respond(&self, mut request: LookupRequest) -> Result<LookupResponse, Verdict> {
         let config = &self.ontologies.config;
         let gated = config.gate.check(&request.url);
@@ -219,7 +220,7 @@ fn snapshot(path: &Path, url: &Url) -> Result<LookupResponse, FailedRequest> {
     ))
 }
 
-/// Records something that was tried and failed.
+/// Records a failed look-up or fetch.
 pub(super) fn failure(
     source: &str,
     url: Option<&Url>,

@@ -29,25 +29,25 @@ use crate::licence::LicenceGate;
 use crate::source::LookupStep;
 use crate::wanted_ontology::{OntologyId, WantedOntology};
 
-/// An ontology that is active.
+/// An ontology that a worker works on.
 pub(super) type ActiveOntology = ActiveItem<OntologiesJob>;
 
-/// What a pull knows about ontologies.
+/// The job of a pull: how to decode, begin and continue its ontologies.
 pub(super) struct OntologiesJob {
     pub(super) context: RunContext,
     pub(super) config: Arc<OntologyConfig>,
     pub(super) library: Library,
     pub(super) licences: LicenceGate,
     pub(super) redirects: RedirectGate,
-    /// Hosts that http addresses lead to and that were asked by https instead.
+    /// Hosts of http addresses that were requested by https instead.
     pub(super) upgraded: Arc<Mutex<BTreeSet<String>>>,
     pub(super) examiner: Arc<dyn FileExaminer>,
     pub(super) options: PullOptions,
-    /// Sends the requests of look-ups.
+    /// Sender of the requests of look-ups.
     pub(super) sender: HubSender,
     /// Responses that serve every ontology.
     pub(super) shared: SharedResponses,
-    /// States by name whose addresses carry credentials, which the queue does not hold.
+    /// States by name whose addresses have credentials, which the queue does not store.
     pub(super) withheld: Mutex<HashMap<String, PullState>>,
 }
 
@@ -78,7 +78,7 @@ impl OntologiesJob {
         }
     }
 
-    /// Makes an item of the queue.
+    /// Creates an item of the queue.
     pub(super) fn item(&self, asked: RequestedOntology) -> NewItem {
         let name = asked.wanted.id.to_string();
         let state = self.begin(asked);
@@ -99,7 +99,7 @@ impl OntologiesJob {
         }
     }
 
-    /// Keeps a state in memory whose addresses are not persisted.
+    /// Keeps a [`PullState`] in memory if its addresses must not be persisted.
     fn keep_withheld(&self, name: &str, state: &PullState) {
         if state.withheld() != WithheldSecrets::Nothing {
             self.withheld.lock().insert(name.to_owned(), state.clone());
@@ -116,7 +116,7 @@ impl OntologiesJob {
         } else {
             let sources = match (&wanted.sources, &wanted.url) {
                 (named, _) if !named.is_empty() => named.clone(),
-                // An address of the user's is the place to look, whatever is preferred.
+                // An address from the user is the place to look, for every preference of sources.
                 (_, Some(_)) => vec!["direct".to_owned()],
                 _ => self.config.prefer_source.clone(),
             };
@@ -166,7 +166,7 @@ impl OntologiesJob {
         }
     }
 
-    /// Returns the URL that a step begins with; `None` if the step needs no network.
+    /// Returns the URL that a [`PullStep`] begins with; `None` if the step needs no network.
     fn url_of(&self, state: &PullState, step: PullStep) -> Option<Url> {
         match step {
             PullStep::Fetch(location) => {
@@ -176,7 +176,7 @@ impl OntologiesJob {
                 let settings = &self.config.sources;
                 let name = state.sources.get(source);
                 let source = name.and_then(|name| settings.source(name))?;
-                // A snapshot on disk, or an address of the user's, is looked up without a network.
+                // A snapshot on disk, or an address from the user, is looked up without a network.
                 match contained(|| source.begin(&state.wanted, settings))? {
                     LookupStep::Request(first) if first.request.file.is_none() => {
                         Some(first.request.url)
@@ -188,7 +188,7 @@ impl OntologiesJob {
     }
 }
 
-/// Notes the hosts of http addresses that a gate turns into https ones.
+/// Wraps a [`RedirectGate`] to record the hosts whose http addresses become https.
 fn noting_upgrades(gate: RedirectGate, upgraded: &Arc<Mutex<BTreeSet<String>>>) -> RedirectGate {
     let upgraded = Arc::clone(upgraded);
     Arc::new(move |url: &Url| {
@@ -217,7 +217,7 @@ impl Job for OntologiesJob {
                 }
             },
             (None, Some(known)) => LoadedItem::Ready(known),
-            // Its address may still come, and what was known is not kept meanwhile.
+            // The user may still give the address; no state is saved until then.
             (None, None) if item.hidden => match OntologyId::parse(&item.name) {
                 Ok(id) => {
                     let state = PullState::new(WantedOntology::new(id), Vec::new());

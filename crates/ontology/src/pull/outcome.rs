@@ -1,4 +1,4 @@
-//! What a pull gave for one ontology, as it is recorded and shown.
+//! The result of a pull for one ontology, as it is recorded and shown.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,21 @@ use crate::library::TriedLocation;
 use crate::source::AbsenceReason;
 use crate::wanted_ontology::FileChecksum;
 
-/// How it ended.
+/// The way in which the work on an ontology ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PullEnding {
-    /// The first version is there.
+    /// The first version was stored.
     Fresh,
-    /// A further version is there.
+    /// A further version was stored.
     Updated,
-    /// Nothing has changed: the latest version stays.
+    /// The content has not changed: the latest version stays.
     Cached,
-    /// It was looked up and not fetched.
+    /// The ontology was looked up and not fetched.
     Planned,
-    /// It has not changed since the date given.
+    /// The ontology has not changed since the date given.
     Skipped,
-    /// There is no file.
+    /// The pull obtained no file.
     Failed,
 }
 
@@ -38,93 +38,93 @@ impl PullEnding {
         }
     }
 
-    /// Tells whether the ontology is where the user wanted it.
+    /// Returns true if the ontology is in the state that the user requested.
     #[must_use]
     pub const fn is_good(self) -> bool {
         !matches!(self, Self::Failed)
     }
 }
 
-/// What a pull gave for one ontology. Also one line of a plan.
+/// The result of a pull for one ontology. Also one line of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullOutcome {
-    /// The ontology.
+    /// The name of the ontology.
     pub id: String,
-    /// How it ended.
+    /// The way in which the work ended.
     pub status: PullEnding,
     /// The source that named the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolver: Option<String>,
-    /// The service whose budget was charged.
+    /// The service whose budget the request used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// Where the file was asked for.
+    /// The URL that was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Where it came from, after redirects.
+    /// The URL of the response, after redirects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_url: Option<String>,
-    /// The version.
+    /// The version of the ontology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The licence.
+    /// The licence of the ontology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
-    /// The media type.
+    /// The media type of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// When it last changed, as the server says.
+    /// The `Last-Modified` of the file, as the server declared it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
-    /// Its size in bytes.
+    /// The size, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_length: Option<u64>,
-    /// What names the content at the source.
+    /// The name of the content at the source; the same text means the same file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// The checksum of the file, or the one that it must have.
+    /// The [`FileChecksum`] of the file, or the one that the file must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<FileChecksum>,
     /// The directory of the version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// How many statements or clauses the file has.
+    /// Number of statements or clauses of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statements: Option<u64>,
-    /// How many terms.
+    /// Number of terms of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terms: Option<u64>,
-    /// What it imports.
+    /// The IRIs of imported ontologies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub imports: Vec<String>,
-    /// Why there is no file, for scripts.
+    /// The [`AbsenceReason`] if there is no file, for scripts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<AbsenceReason>,
-    /// The same as a sentence.
+    /// The reason as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// What was noticed on the way.
+    /// Remarks for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What was tried, in order.
+    /// Look-ups and fetches in their order, each a [`TriedLocation`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<TriedLocation>,
-    /// How many imports away from what the user asked for.
+    /// Number of imports between the user's request and this ontology.
     #[serde(default)]
     pub import_depth: u32,
-    /// Whether the source's key was sent along.
+    /// True if the key of the source was sent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_authorised: bool,
-    /// The user gave the address: it may lead into the private network.
+    /// True if the user gave the address, which may then lead into the private network.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_user_supplied: bool,
-    /// The address held a secret, which is not in `url`.
+    /// True if the address contains a secret, which is not in `url`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_secret_address: bool,
 }
 
 impl PullOutcome {
-    /// Begins with nothing but the name.
+    /// Creates an outcome that has only a name and its [`PullEnding`].
     #[must_use]
     pub fn new(id: &str, status: PullEnding) -> Self {
         Self {

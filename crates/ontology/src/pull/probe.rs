@@ -1,4 +1,4 @@
-//! Asking for size and date of a file without fetching it.
+//! Probes: requests for size and date of a file without a download.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::fetch_failure::{self, Verdict};
 use super::ontologies::OntologiesJob;
 use crate::source::{Absence, OntologyLocation};
 
-/// What a server says about a file.
+/// Size and date of a file, from the headers of a response.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProbeResult {
     pub(super) final_url: Option<Url>,
@@ -27,7 +27,7 @@ pub(super) struct ProbeResult {
     pub(super) notes: Vec<String>,
 }
 
-/// Returns a header as text.
+/// Returns a header field as text.
 pub(super) fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let value = headers.get(name)?.to_str().ok()?.trim();
     (!value.is_empty()).then(|| value.to_owned())
@@ -40,8 +40,8 @@ impl ProbeResult {
 }
 
 impl OntologiesJob {
-    /// Makes a request for a location: its service is charged, its key goes to its own origin
-    /// alone, and every redirect is judged.
+    /// Creates a request for a location. The request uses the budget of the location's service and
+    /// passes every redirect to the gate. The service's key is sent to its own origin alone.
     pub(super) fn request(
         &self,
         method: Method,
@@ -71,7 +71,7 @@ impl OntologiesJob {
         request
     }
 
-    /// Tells whether a URL is on the origin of a source, as the configuration names it.
+    /// Returns true if a URL is on the origin of a source, as the configuration names it.
     fn is_own_origin(&self, source: &str, url: &Url) -> bool {
         let sources = &self.config.sources;
         let Some(source) = sources.source(source) else {
@@ -82,8 +82,8 @@ impl OntologiesJob {
         bases.any(|base| base.origin() == url.origin())
     }
 
-    /// Asks a server about a file. That it is not there, or that the source does not give it out,
-    /// is an answer; a server that does not answer such questions says nothing.
+    /// Requests the header fields of a file. A missing or restricted file is a result; a server
+    /// without support for HEAD gives an empty [`ProbeResult`].
     pub(super) async fn probe(
         &self,
         location: &OntologyLocation,
@@ -129,7 +129,7 @@ impl OntologiesJob {
                 explained,
             ));
         }
-        // Addresses that are signed for GET alone refuse HEAD; servers without HEAD answer 405.
+        // Addresses that are signed for GET alone refuse HEAD; servers without HEAD return 405.
         let note = format!("{host} answered with status {} to HEAD", status.as_u16());
         Ok(ProbeResult {
             notes: vec![note],
@@ -137,7 +137,7 @@ impl OntologiesJob {
         })
     }
 
-    /// Returns what a status means at the source that named a location.
+    /// Returns the meaning of a status at the source that named a location.
     pub(super) fn explained_status(
         &self,
         location: &OntologyLocation,

@@ -1,5 +1,7 @@
-//! A download that is complete and not yet a version: reading a large file takes a while, and a
-//! process that is killed meanwhile need not download it again.
+//! A complete download that is not a version yet.
+//!
+//! Reading a large file takes time. After a process was killed during the reading, the next process
+//! uses the same download.
 
 use std::path::Path;
 
@@ -14,13 +16,13 @@ use url::Url;
 
 use super::address::without_secrets;
 
-/// The smallest download that is worth a record.
+/// Minimum size of a download that gets a record, in bytes.
 const WORTH_KEEPING: u64 = 1 << 20;
 
-/// What is needed of an answer to make a version of its file.
+/// Header fields of a response that a version of its file needs.
 const HEADERS: [HeaderName; 4] = [CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, LAST_MODIFIED];
 
-/// What came with a file.
+/// The part of a response that is recorded with its file.
 #[derive(Serialize, Deserialize)]
 struct SavedHead {
     url: Url,
@@ -30,7 +32,7 @@ struct SavedHead {
     bytes: u64,
 }
 
-/// Records what came with a file that is complete. Without the record it is downloaded again.
+/// Records the response of a complete file. Without the record the file is downloaded again.
 pub(super) fn remember(head: &ResponseHead, file: &SavedFile) {
     if file.bytes < WORTH_KEEPING {
         return;
@@ -52,7 +54,7 @@ pub(super) fn remember(head: &ResponseHead, file: &SavedFile) {
     }
 }
 
-/// Returns a file that an earlier process downloaded and did not come to store.
+/// Returns a file that an earlier process downloaded but did not store as a version.
 pub(super) fn recall(staged: &Path) -> Option<(ResponseHead, SavedFile)> {
     let text = std::fs::read_to_string(head_file(staged)).ok()?;
     let saved: SavedHead = serde_json::from_str(&text).ok()?;
@@ -81,7 +83,7 @@ pub(super) fn recall(staged: &Path) -> Option<(ResponseHead, SavedFile)> {
     Some((head, file))
 }
 
-/// Removes a download and its record: it is a version now, or of no use.
+/// Removes a download and its record: the file is a version now, or useless.
 pub(super) fn forget(staged: &Path) {
     let _ = std::fs::remove_file(head_file(staged));
     let _ = std::fs::remove_file(staged);

@@ -1,4 +1,6 @@
-//! One ontology on its way into the library: what is known, what was tried, what comes next. Pure.
+//! The state of one ontology in a pull: known facts, failures, and the next step.
+//!
+//! The module makes decisions only, without input or output.
 
 mod withheld_secrets;
 
@@ -16,19 +18,19 @@ use crate::lock::LockEntry;
 use crate::source::{Absence, AbsenceReason, OntologyLocation};
 use crate::wanted_ontology::WantedOntology;
 
-/// How often one thing is tried again that failed for the time being.
+/// Maximum number of rounds for a step that failed temporarily.
 const MAX_ROUNDS: u32 = 4;
 
-/// One step.
+/// A step of a pull for an ontology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PullStep {
-    /// Ask the source of this number.
+    /// Query the source with this number.
     LookUp(usize),
-    /// Fetch the location of this number.
+    /// Fetch the [`OntologyLocation`] with this number.
     Fetch(usize),
 }
 
-/// A step that failed for the time being.
+/// A [`PullStep`] that failed temporarily.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct DelayedStep {
     step: PullStep,
@@ -39,42 +41,42 @@ struct DelayedStep {
     why: String,
 }
 
-/// What is known about one ontology.
+/// The state of one ontology in a pull.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PullState {
-    /// What is wanted.
+    /// The ontology that the user or an import requested.
     pub wanted: WantedOntology,
-    /// The sources to ask, in this order.
+    /// The sources to query, in this order.
     pub sources: Vec<String>,
-    /// What a lock file pins it to.
+    /// The entry of a lock file, if the ontology is pinned.
     pub pin: Option<LockEntry>,
-    /// The locations found so far.
+    /// The [`OntologyLocation`]s found so far.
     pub locations: Vec<OntologyLocation>,
-    /// What was tried.
+    /// Look-ups and fetches so far, each a [`TriedLocation`].
     pub tried: Vec<TriedLocation>,
-    /// What it came to.
+    /// The result, once the work has ended.
     pub outcome: Option<PullOutcome>,
-    /// What the user should know, beside what sources and files say.
+    /// Remarks for the user, besides those of sources and files.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// How many imports away from what the user asked for.
+    /// Number of imports between the user's request and this ontology.
     pub import_depth: u32,
     next_source: usize,
     next_location: usize,
     later: Vec<DelayedStep>,
-    /// In which round the running step is.
+    /// The round of the running step.
     round: u32,
-    /// Whether the running step was put off before.
+    /// True if the running step was deferred before.
     #[serde(default)]
     is_again: bool,
     attempts: u32,
     deferral: Option<Deferral>,
-    /// What the queue's copy of this state lacks.
+    /// The part that the queue's copy of this state lacks.
     #[serde(default)]
     withheld: WithheldSecrets,
 }
 
-/// A step that is put off: until when, at which host and why.
+/// A step that is deferred: its time, its host and its reason.
 #[derive(Clone, Debug)]
 pub(super) struct PutOff {
     pub(super) step: PullStep,
@@ -84,7 +86,7 @@ pub(super) struct PutOff {
     pub(super) is_sent: IsSent,
 }
 
-/// Whether a request was sent at all.
+/// Tells if a request was sent at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IsSent {
     Yes,
@@ -92,7 +94,7 @@ pub(super) enum IsSent {
 }
 
 impl PullState {
-    /// Begins with nothing known but what is wanted, and where to look.
+    /// Creates a state with the requested ontology and the sources to query.
     #[must_use]
     pub fn new(wanted: WantedOntology, sources: Vec<String>) -> Self {
         Self {
@@ -115,9 +117,9 @@ impl PullState {
         }
     }
 
-    /// Tells whether another state was begun for the same request: what was found for this one
-    /// serves that one as well. A state that lacks addresses serves none: they are put back by
-    /// beginning anew.
+    /// Returns true if another state was created for the same request, so that the findings of this
+    /// state apply to the other. A state without its addresses applies to no request, because only
+    /// a new state has the addresses.
     #[must_use]
     pub fn is_same_request(&self, other: &Self) -> bool {
         self.withheld == WithheldSecrets::Nothing
@@ -127,7 +129,7 @@ impl PullState {
             && self.import_depth == other.import_depth
     }
 
-    /// Begins with the one place that a lock file pins it to: no source is asked.
+    /// Creates a state with the single location of a [`LockEntry`]; no source is queried.
     #[must_use]
     pub fn pinned(wanted: WantedOntology, entry: LockEntry) -> Self {
         let mut state = Self::new(wanted, Vec::new());
@@ -136,8 +138,8 @@ impl PullState {
         state
     }
 
-    /// Says what comes next: locations that are known, then further sources, then what failed for
-    /// the time being.
+    /// Returns the next step: known locations first, then further sources, then steps that failed
+    /// temporarily.
     #[must_use]
     pub fn next(&self, now: Timestamp) -> NextStep<PullStep> {
         if self.outcome.is_some() {
@@ -156,7 +158,7 @@ impl PullState {
         }
     }
 
-    /// A step begins: it is not chosen again by itself.
+    /// Begins a step, which is not chosen again unless it is deferred.
     pub(super) fn begin(&mut self, step: PullStep) {
         let index = self.later.iter().position(|later| later.step == step);
         self.is_again = index.is_some();
@@ -167,8 +169,8 @@ impl PullState {
         }
     }
 
-    /// A source named locations: they come next. The address of an import was written by the
-    /// author of a file, not by the user, so it may not lead into the private network.
+    /// Adds locations from a source, to be fetched next. The author of a file wrote the address of
+    /// an import, not the user, so an import may not lead into the private network.
     pub(super) fn found(&mut self, locations: Vec<OntologyLocation>) {
         for mut location in locations {
             location.is_user_supplied &= self.import_depth == 0;
@@ -182,22 +184,21 @@ impl PullState {
         }
     }
 
-    /// Keeps something that the user should know, once.
+    /// Adds a remark for the user, once.
     pub(super) fn note(&mut self, text: String) {
         if !self.notes.contains(&text) {
             self.notes.push(text);
         }
     }
 
-    /// A step failed for good.
+    /// Records a permanent failure of a step.
     pub(super) fn failed(&mut self, failure: TriedLocation) {
         self.tried.push(failure);
     }
 
-    /// A step failed for the time being: it comes back, a few times.
+    /// Defers a step that failed temporarily, at most [`MAX_ROUNDS`] times.
     pub(super) fn put_off(&mut self, put_off: PutOff) {
-        // A host that is paused has not failed once more: how long a run waits for it is bounded by
-        // the run.
+        // A paused host has not failed again: the run bounds the wait for it.
         let round = self.round + u32::from(put_off.is_sent == IsSent::Yes);
         let why = put_off.failure.detail.clone().unwrap_or_default();
         let is_known = |last: &TriedLocation| {
@@ -218,7 +219,7 @@ impl PullState {
         }
     }
 
-    /// A step was not made: it stands as it stood.
+    /// Queues a step again that was chosen but not run.
     pub(super) fn undo(&mut self, step: PullStep, now: Timestamp) {
         self.later.push(DelayedStep {
             step,
@@ -229,7 +230,7 @@ impl PullState {
         });
     }
 
-    /// Tells whether the running step failed for the time being before.
+    /// Returns true if the running step failed temporarily before.
     pub(super) const fn is_repeated(&self) -> bool {
         self.is_again
     }
@@ -238,19 +239,19 @@ impl PullState {
         self.attempts += 1;
     }
 
-    /// Returns why there is no file, where there is none: the failure that says most.
+    /// Returns the most significant failure, for an ontology without a file.
     #[must_use]
     pub fn failure(&self) -> Absence {
-        // What a file's own place said is closer to the truth than that other sources do not list
-        // it.
+        // A failure at the file's own location says more than a source that does not list the
+        // ontology.
         let rank = |attempt: &&TriedLocation| match attempt.reason {
             Some(AbsenceReason::NotListed) => 0,
             Some(AbsenceReason::Credential | AbsenceReason::Unclear) => 1,
-            // What is wrong with a file that came says more than that another address is dead.
+            // A fault of a received file says more than another address that is dead.
             Some(AbsenceReason::HttpStatus | AbsenceReason::Unreachable) => 2,
             _ => 3,
         };
-        // A source that answered in the end has said what there is to say, whatever failed before.
+        // A final response of a source replaces its earlier temporary failures.
         let is_superseded = |at: usize, attempt: &TriedLocation| {
             let is_passing = attempt.http_status.is_some_and(|status| status >= 500)
                 || attempt.reason == Some(AbsenceReason::Unreachable);
@@ -272,7 +273,7 @@ impl PullState {
         }
     }
 
-    /// Returns what it waits for until a time: the host, and why.
+    /// Returns the host, and the reason, of the step that waits until this time.
     #[must_use]
     pub fn waits_for(&self, until: Timestamp) -> Option<(&str, &str)> {
         let later = self.later.iter().find(|later| later.at == until)?;

@@ -1,4 +1,4 @@
-//! Making a version of a file that came: checked, read, named, and put into the library.
+//! The way of a downloaded file into the library: check, read, name and store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,14 +28,14 @@ use crate::source::{Absence, AbsenceReason};
 use crate::wanted_ontology::FileChecksum;
 use docstokg_lookup::licence::SourceLicence;
 
-/// A file that came.
+/// A file that was downloaded, with its response.
 pub(super) struct ReceivedFile<'a> {
     pub(super) target: &'a GatedLocation,
     pub(super) head: ResponseHead,
     pub(super) file: SavedFile,
-    /// No version of the ontology is there yet.
+    /// True if there is no version of the ontology yet.
     pub(super) is_first: bool,
-    /// Where it is shown what is done with it.
+    /// The display of the file's progress.
     pub(super) active: Arc<ActiveFile>,
 }
 
@@ -44,7 +44,8 @@ fn halted(error: impl std::fmt::Display) -> Verdict {
 }
 
 impl OntologiesJob {
-    /// Makes a version of a file, or says why it is none. What is no good is removed.
+    /// Makes a version of a file, or returns the reason why it is unusable. Unusable files are
+    /// removed.
     pub(super) async fn keep(
         &self,
         item: &mut ActiveOntology,
@@ -76,8 +77,8 @@ impl OntologiesJob {
         }
         let staged = self.library.stage(&item.state.wanted.id).map_err(halted)?;
         let original = staged.path().join("original").join(&filename);
-        // The download stays where it lies until it is a version: a process that is killed before
-        // that finds it there again.
+        // The download stays in its place until it is a version, so that the next process finds it
+        // there after this one is killed.
         std::fs::hard_link(&arrived.file.path, &original)
             .or_else(|_| std::fs::copy(&arrived.file.path, &original).map(|_| ()))
             .map_err(|error| {
@@ -98,8 +99,8 @@ impl OntologiesJob {
         Err(never(reason, what, &arrived.head))
     }
 
-    /// Returns the version that has the same content, if there is one and it is whole: it is the
-    /// latest then, and its record has the newer validators.
+    /// Finds an undamaged version with the same content that is also the requested version. The
+    /// version becomes the latest, and its record gets the newer validators.
     async fn same_content(
         &self,
         item: &ActiveOntology,
@@ -138,7 +139,7 @@ impl OntologiesJob {
             .map_err(halted)
     }
 
-    /// Judges what the file says about itself, and makes a version of it.
+    /// Judges the facts that the file declares, and makes a version of it.
     async fn publish(
         &self,
         item: &mut ActiveOntology,
@@ -206,7 +207,7 @@ impl OntologiesJob {
         }
     }
 
-    /// Judges the licence that the file itself states, where the source stated none.
+    /// Judges the licence that the file declares, if its source declared no licence.
     fn licence_of(
         &self,
         item: &ActiveOntology,
@@ -296,8 +297,7 @@ fn never(reason: AbsenceReason, detail: String, head: &ResponseHead) -> Verdict 
     Verdict::Never(Absence { reason, detail }, status)
 }
 
-/// Returns the version, and where it was stated: by the file, by the source, or else by the date
-/// and the checksum.
+/// Returns the version and its origin: the file, the source, or the date with the checksum.
 fn version(
     target: &GatedLocation,
     examined: &ExaminedFile,
@@ -327,7 +327,7 @@ fn artifacts(version: &Path) -> std::io::Result<Vec<Artifact>> {
             for entry in std::fs::read_dir(version.join(&directory))? {
                 let entry = entry?;
                 let path = directory.join(entry.file_name());
-                // Links are not followed; archives that hold one are refused.
+                // Links are not followed; archives with a link are refused.
                 match entry.file_type()? {
                     kind if kind.is_dir() => directories.push(path),
                     kind if kind.is_file() => files.push(path),

@@ -1,4 +1,4 @@
-//! Whether a file is the version that is wanted.
+//! The comparison of a file with the requested version.
 
 use super::examine::ExaminedFile;
 use super::fetch::GatedLocation;
@@ -6,8 +6,8 @@ use super::state::PullState;
 use crate::library::version_directory;
 use crate::source::{Absence, AbsenceReason};
 
-/// Tells whether two texts name the same version: `2026-06-20`, `releases/2026-06-20` and
-/// `http://purl.obolibrary.org/obo/hp/releases/2026-06-20/hp.owl` do, and `1.2` and `v1.2`.
+/// Returns true if two texts name the same version. `2026-06-20`, `releases/2026-06-20` and
+/// `http://purl.obolibrary.org/obo/hp/releases/2026-06-20/hp.owl` do, and so do `1.2` and `v1.2`.
 #[must_use]
 pub(crate) fn is_same_version(wanted: &str, stated: &str) -> bool {
     let plain = |text: &str| {
@@ -25,8 +25,8 @@ pub(crate) fn is_same_version(wanted: &str, stated: &str) -> bool {
         || version_directory(wanted) == version_directory(stated)
 }
 
-/// Returns the version that the user asks for: in the list, or pinned. A pin with a checksum, or
-/// with what names the content at its source, says more than the version does.
+/// Returns the version that the user requested, in the list or by a pin. A pin with a checksum or a
+/// revision is more exact than its version, so there is no requested version.
 pub(super) fn wanted_version(state: &PullState) -> Option<&str> {
     let pinned = state.pin.as_ref();
     let pinned = pinned.filter(|pin| pin.checksum.is_none() && pin.revision.is_none());
@@ -34,9 +34,10 @@ pub(super) fn wanted_version(state: &PullState) -> Option<&str> {
     state.wanted.version.as_deref().or(pinned)
 }
 
-/// Judges a file that was read. What names the content at its source was chosen by the version that
-/// the source states; otherwise the file says which version it is, and where it says nothing its
-/// source or its address.
+/// Judges the version of a file that was read. If the location has a revision and its source
+/// declares the requested version, the version is accepted. Otherwise the file's own declaration
+/// decides. For a file without a declaration, the version that its source declares must be the
+/// requested one.
 pub(super) fn check_version(
     state: &PullState,
     target: &GatedLocation,
@@ -75,8 +76,8 @@ pub(super) fn check_version(
     })
 }
 
-/// Judges the format of a file whose source did not say which it has. An address of the user's is
-/// taken as it is.
+/// Judges the format of a file. Any format is accepted if the source declared the format, if the
+/// user gave the address, for a pinned ontology, and for an import.
 pub(super) fn check_format(
     state: &PullState,
     target: &GatedLocation,

@@ -1,53 +1,53 @@
-//! Why there is no file.
+//! Absences: the reasons why a pull has no file of an ontology.
 
 use serde::{Deserialize, Serialize};
 
-/// Why there is no file.
+/// The reason why there is no file, with a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Absence {
-    /// The class.
+    /// The class of the reason.
     pub reason: AbsenceReason,
-    /// The same as a sentence.
+    /// The reason as a sentence.
     pub detail: String,
 }
 
-/// Why there is no file, for scripts.
+/// The class of an [`Absence`], for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AbsenceReason {
     /// The source does not know the ontology.
     NotListed,
-    /// The source knows it, and has no file of it.
+    /// The source lists the ontology, but has no file of it.
     NoFile,
-    /// A licence or its owner keeps it back.
+    /// A licence or the owner restricts the file.
     Restricted,
-    /// It was given up, and perhaps replaced.
+    /// The ontology is abandoned, and perhaps replaced.
     Obsolete,
-    /// What the source states as its place cannot be fetched.
+    /// The address that the source declares cannot be fetched.
     BadLocation,
-    /// The source wants a key, and there is none, or it is refused.
+    /// The source requires a key, and the key is missing or refused.
     Credential,
-    /// The user has to say more: an address, an acronym.
+    /// The user must say more: an address, an acronym.
     Unclear,
-    /// Its licence is not on the list of those accepted.
+    /// The licence is not on the list of accepted licences.
     Licence,
-    /// The gate for URLs keeps it back.
+    /// The [`UrlGate`](crate::url_check::UrlGate) refuses the URL.
     Gate,
-    /// The server says no.
+    /// The server returned an error status.
     HttpStatus,
-    /// What came is not an ontology.
+    /// The downloaded file is not an ontology.
     NotAnOntology,
-    /// What came, or what the source has, is another version than the one that is wanted.
+    /// The downloaded or listed version is not the requested version.
     Version,
-    /// What came, or what the source has, is in another format than those that are wanted.
+    /// The downloaded or listed format is not a requested format.
     Format,
-    /// What came is in a format that is not read here.
+    /// The downloaded file has a format that is not parsed here.
     Unsupported,
-    /// What came does not have the checksum that was stated.
+    /// The downloaded file does not have the declared checksum.
     Checksum,
-    /// What came is damaged or does not parse.
+    /// The downloaded file is damaged or does not parse.
     Invalid,
-    /// The connection, or the service, failed.
+    /// The connection or the service failed.
     Unreachable,
 }
 

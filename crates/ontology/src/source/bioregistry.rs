@@ -12,7 +12,7 @@ use super::{
 use crate::wanted_ontology::{TargetFormat, WantedOntology};
 use docstokg_lookup::licence::SourceLicence;
 
-/// The service.
+/// The Bioregistry, as an [`OntologySource`].
 #[derive(Debug)]
 pub struct Bioregistry;
 
@@ -28,7 +28,7 @@ static SPEC: SourceSpec = SourceSpec {
     ..SourceSpec::new("bioregistry", "Bioregistry")
 };
 
-/// The fields that hold addresses, in the order in which they are tried.
+/// The fields with addresses, in the order in which they are tried.
 const FIELDS: [(&str, TargetFormat); 4] = [
     ("download_owl", TargetFormat::Owl),
     ("download_obo", TargetFormat::Obo),

@@ -1,8 +1,8 @@
-//! Addresses that the user gives, asked for in a form that is an ontology and not a page.
+//! Addresses from the user, requested in the form of an ontology and not of a page.
 //!
-//! Servers of vocabularies decide by `Accept` what they send, and many send a page all the same.
-//! Then the same address is asked once with a single type, and then where the page itself says
-//! that the data is (`Link: rel=alternate`).
+//! Servers of vocabularies choose their response by `Accept`, and many send a page nevertheless.
+//! Then the same address is requested again with a single media type. The last attempt is the
+//! address that the page declares for its data (`Link: rel=alternate`).
 
 use http::HeaderMap;
 use http::header::LINK;
@@ -14,24 +14,24 @@ use super::{
 };
 use crate::wanted_ontology::WantedOntology;
 
-/// What is asked for first.
+/// Media types of the first request.
 pub const ACCEPT: &str =
     "text/turtle, application/rdf+xml;q=0.9, application/ld+json;q=0.8, */*;q=0.1";
 
-/// What is asked for where a page came: one type at a time.
+/// Media types of the requests after a page: one at a time.
 pub const SINGLE_TYPES: [&str; 2] = ["text/turtle", "application/rdf+xml"];
 
-/// Addresses of the user's.
+/// Addresses from the user, as an [`OntologySource`].
 #[derive(Debug)]
 pub struct Direct(SourceSpec);
 
-/// Any address.
+/// The source for any address.
 pub static DIRECT: Direct = Direct(SourceSpec {
     about: "an address of your own (url), with content negotiation",
     ..SourceSpec::new("direct", "direct address")
 });
 
-/// The address of a SKOS vocabulary, which is asked for in the same way.
+/// The source for the address of a SKOS vocabulary, requested in the same way.
 pub static SKOS: Direct = Direct(SourceSpec {
     about: "the address of a SKOS vocabulary (url), with content negotiation",
     ..SourceSpec::new("skos", "SKOS vocabulary")
@@ -59,8 +59,10 @@ impl OntologySource for Direct {
     }
 }
 
-/// Returns what to try when a page came where data was asked for: the same address with each
-/// single type, then what the page names as its data.
+/// Returns the locations to try after a page was returned in place of data.
+///
+/// The same address with each single media type comes first, then the links of the page to its
+/// data.
 #[must_use]
 pub fn after_page(
     location: &OntologyLocation,
@@ -86,7 +88,7 @@ pub fn after_page(
     again.chain(linked).collect()
 }
 
-/// Reads the data that `Link` headers name as alternates (RFC 8288).
+/// Reads the addresses of data that `Link` headers name as alternates (RFC 8288).
 fn alternates(page: &Url, headers: &HeaderMap) -> Vec<Url> {
     const DATA: [&str; 5] = [
         "text/turtle",
@@ -149,7 +151,7 @@ mod tests {
             ]
         );
         assert!(!tried[2].is_user_supplied);
-        // Once is enough.
+        // A location from a page is not tried for pages again.
         assert!(after_page(&tried[0], &url, &headers).is_empty());
     }
 }

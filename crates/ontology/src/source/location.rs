@@ -1,4 +1,4 @@
-//! A place where a file of an ontology is, and what its source says about it.
+//! The location of an ontology's file, and the facts that its source declares.
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -6,44 +6,44 @@ use url::Url;
 use crate::wanted_ontology::TargetFormat;
 use docstokg_lookup::licence::SourceLicence;
 
-/// A place where a file of an ontology is.
+/// A URL at which a source offers a file of an ontology.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OntologyLocation {
-    /// The source that names it; its service is charged.
+    /// The source that names the location; a download uses the budget of its service.
     pub source: String,
-    /// The address.
+    /// The address of the file.
     pub url: Url,
-    /// The media types to ask for, where that matters.
+    /// The media types to request, if they matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept: Option<String>,
-    /// Whether the key of the source is sent along, to its own origin alone.
+    /// True if the key of the source is sent, to its own origin alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_authorised: bool,
-    /// The user gave the address: it may lead into the private network.
+    /// True if the user gave the address, which may then lead into the private network.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_user_supplied: bool,
-    /// The format, as far as the source says.
+    /// The format, as far as the source declares it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<TargetFormat>,
-    /// The name of the file, where the address does not say.
+    /// The name of the file, if the address does not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
-    /// The version, as the source states it.
+    /// The version, as the source declares it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What names the content at the source: the same text means the same file.
+    /// The name of the content at the source; the same text means the same file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// The licence, as the source states it.
+    /// The licence, as the source declares it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub licence: Option<SourceLicence>,
-    /// What was noticed on the way, for the user.
+    /// Remarks of the source for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 impl OntologyLocation {
-    /// Names an address.
+    /// Creates a location that has only a source and an address.
     #[must_use]
     pub fn new(source: &str, url: Url) -> Self {
         let name = url.path_segments().and_then(|mut parts| parts.next_back());

@@ -1,8 +1,9 @@
 //! Linked Open Vocabularies: versions of a vocabulary, each with its file.
 //!
-//! The service has long spells in which its API answers 503 or 404 to everything. Before a
-//! vocabulary counts as not listed, the API is asked at both of its addresses and then for one that
-//! is always there. Where it does not answer, the dump of the whole catalogue is read, once.
+//! The API of the service has long outages with status 503 or 404 for every request. So a
+//! vocabulary counts as not listed only if the API lacks it at both of its addresses, and has a
+//! vocabulary that is always there. If the API does not respond, the dump of the whole catalogue is
+//! read, once.
 
 mod dump;
 
@@ -19,7 +20,7 @@ use super::{
 use crate::pull::is_same_version;
 use crate::wanted_ontology::{TargetFormat, WantedOntology};
 
-/// The service.
+/// Linked Open Vocabularies, as an [`OntologySource`].
 #[derive(Debug)]
 pub struct Lov;
 
@@ -36,11 +37,11 @@ static SPEC: SourceSpec = SourceSpec {
     ..SourceSpec::new("lov", "Linked Open Vocabularies")
 };
 
-/// The two paths of the API; which of them answers has changed over the years.
+/// The two paths of the API; the path in use has changed over the years.
 const PATHS: [&str; 2] = ["/dataset/lov/api/v2", "/dataset/api/v2"];
-/// What the dump is requested as.
+/// Media types of the request for the dump.
 const DUMP_TYPES: &str = "application/gzip, application/octet-stream;q=0.9, */*;q=0.1";
-/// A vocabulary that is always there.
+/// A vocabulary that is always listed.
 const CONTROL: &str = "skos";
 
 impl OntologySource for Lov {
@@ -68,7 +69,7 @@ impl OntologySource for Lov {
     }
 }
 
-/// A look-up of one vocabulary.
+/// A look-up of one vocabulary at [`Lov`].
 #[derive(Clone, Copy)]
 struct VocabularyLookup<'a> {
     wanted: &'a WantedOntology,
@@ -76,7 +77,7 @@ struct VocabularyLookup<'a> {
 }
 
 impl<'a> VocabularyLookup<'a> {
-    /// Requests the vocabulary at one of the two addresses of the API.
+    /// Requests the vocabulary at one of the two [`PATHS`] of the API.
     fn vocabulary(
         self,
         path: &str,
@@ -94,8 +95,7 @@ impl<'a> VocabularyLookup<'a> {
         })
     }
 
-    /// Requests a vocabulary that is always there: a vocabulary is believed to be missing only if
-    /// the API has that one.
+    /// Requests [`CONTROL`]: a vocabulary counts as missing only if the API has this one.
     fn control(self) -> LookupStep<'a> {
         self.request_info(PATHS[0], CONTROL, move |response| {
             match response.status.as_u16() {
@@ -111,7 +111,7 @@ impl<'a> VocabularyLookup<'a> {
         })
     }
 
-    /// Requests what the API knows of a vocabulary; where it does not respond, the dump may.
+    /// Requests the facts of a vocabulary from the API. If the API does not respond, the dump may.
     fn request_info(
         self,
         path: &str,
@@ -130,8 +130,8 @@ impl<'a> VocabularyLookup<'a> {
         })
     }
 
-    /// Requests the dump of the catalogue. What failed before it says when to come back, if the dump
-    /// is not there either.
+    /// Requests the dump of the catalogue. If the dump is unavailable as well, the earlier failure
+    /// says when to retry.
     fn dump(self, failed: Option<FailedRequest>) -> LookupStep<'a> {
         let Some(url) = self.settings.endpoints.with_path(&API, "/lov.n3.gz") else {
             return SourceOutcome::failed("the address of the service is not a URL");
@@ -216,7 +216,7 @@ fn read<'a>(wanted: &WantedOntology, vocabulary: &Json) -> LookupStep<'a> {
         .into_iter()
         .take(1)
         .map(|(issued, version, url)| OntologyLocation {
-            // Its files are Turtle, whatever their names say.
+            // The files are Turtle, for any extension of their names.
             format: Some(TargetFormat::Ttl),
             version: wanted
                 .version
@@ -225,7 +225,7 @@ fn read<'a>(wanted: &WantedOntology, vocabulary: &Json) -> LookupStep<'a> {
                     text(&version["name"]).map(|name| name.trim_start_matches('v').to_owned())
                 })
                 .or_else(|| (!issued.is_empty()).then(|| issued.to_owned())),
-            // What names the content is recorded; a signature in it says nothing about that.
+            // The revision is recorded; a signature in the URL does not identify the content.
             revision: Some(redact(&url)),
             ..OntologyLocation::new(SPEC.name, url)
         });

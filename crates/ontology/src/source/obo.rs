@@ -1,7 +1,7 @@
 //! The OBO Foundry registry: one file that lists every ontology and its products.
 //!
-//! Files are PURLs that lead to wherever a project keeps its releases. The registry may also be a
-//! snapshot on disk, for work without a network.
+//! The address of a product is a PURL that redirects to the project's releases. The registry may
+//! also be a snapshot on disk, for work without a network.
 
 use docstokg_lookup::message::LookupResponse;
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use super::{
 use crate::wanted_ontology::{TargetFormat, WantedOntology};
 use docstokg_lookup::licence::SourceLicence;
 
-/// The registry.
+/// The OBO Foundry registry, as an [`OntologySource`].
 #[derive(Debug)]
 pub struct Obo;
 
@@ -32,13 +32,13 @@ static SPEC: SourceSpec = SourceSpec {
     ..SourceSpec::new("obo", "OBO Foundry")
 };
 
-/// What the registry is requested as.
+/// Media types of the request for the registry.
 const MEDIA_TYPES: &str = "application/ld+json, application/json;q=0.9";
 
-/// What is looked for where the user names no format.
+/// Formats to look for if the user names no format.
 const FORMATS: [TargetFormat; 3] = [TargetFormat::Owl, TargetFormat::Obo, TargetFormat::Json];
 
-/// Products that are also there compressed, though the registry does not list them: large ones.
+/// Large products that are also available compressed, although the registry does not list them.
 const COMPRESSED: [&str; 10] = [
     "chebi.json",
     "chebi.obo",
@@ -214,8 +214,8 @@ fn products(entry: &OboEntry, wanted: &WantedOntology) -> Vec<String> {
         .collect()
 }
 
-/// Returns the PURLs of a release, where one is wanted: most projects have the first form, some the
-/// second. Which version the current PURL leads to is known when its file is read.
+/// Returns the PURLs of a requested release: most projects have the first form, some the second.
+/// The version of the current PURL is known only after its file is read.
 fn releases<'a>(
     purl: &str,
     id: &str,

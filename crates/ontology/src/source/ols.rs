@@ -1,8 +1,8 @@
-//! The Ontology Lookup Service: its API states where it loaded an ontology from.
+//! The Ontology Lookup Service: its API declares the address from which it loaded an ontology.
 //!
-//! That place may be a path on its own disk or an address on its own loopback interface; those are
+//! The address may be a path on its own disk or on its own loopback interface. Such addresses are
 //! refused by name, and the version IRI is tried instead. `allowDownload` is false for every
-//! ontology and says nothing.
+//! ontology, so its value is ignored.
 
 use docstokg_hub::redact_text;
 use docstokg_lookup::message::LookupResponse;
@@ -18,11 +18,11 @@ use super::{
 use crate::wanted_ontology::WantedOntology;
 use docstokg_lookup::licence::SourceLicence;
 
-/// A service of this kind.
+/// An installation of the Ontology Lookup Service, as an [`OntologySource`].
 #[derive(Debug)]
 pub struct Ols(SourceSpec);
 
-/// That of the EBI.
+/// The installation of the EBI.
 pub static OLS: Ols = Ols(SourceSpec {
     endpoints: &[&SourceEndpoint {
         key: "ols",
@@ -34,7 +34,7 @@ pub static OLS: Ols = Ols(SourceSpec {
     ..SourceSpec::new("ols", "OLS4 (EBI)")
 });
 
-/// That of the TIB, which has other ontologies.
+/// The installation of the TIB, which has other ontologies.
 pub static TIB: Ols = Ols(SourceSpec {
     endpoints: &[&SourceEndpoint {
         key: "tib",
@@ -149,7 +149,7 @@ impl Ols {
     }
 }
 
-/// Reads an address that anybody can reach.
+/// Reads an address that is reachable on the public network.
 fn public_address(text: &str) -> Result<Url, &'static str> {
     let url = Url::parse(text).map_err(|_| "is a path on the server's own disk")?;
     match url.scheme() {

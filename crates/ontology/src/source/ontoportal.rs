@@ -1,9 +1,8 @@
-//! `BioPortal` and the portals that run the same software, each with a key of its own.
+//! `BioPortal` and the portals with the same software, each with its own key.
 //!
-//! The latest submission has a number, and the file is asked for by that number: the portal's own
-//! "latest" may be another one. Downloads carry no validators, so the number also says whether
-//! anything has changed. 403 (the licence keeps it back) and 404 (there is no file) are answers,
-//! not faults: asking again is of no use.
+//! The latest submission has a number, and the file is requested by that number: the portal's own
+//! "latest" may be another submission. Downloads have no validators, so the number also shows a
+//! change. Status 403 (restricted by the licence) and 404 (no file) are final: a retry is useless.
 
 use docstokg_lookup::message::LookupResponse;
 use docstokg_lookup::source_spec::{CredentialCarrier, CredentialRecipient, SecretHeader};
@@ -21,11 +20,11 @@ use crate::pull::is_same_version;
 use crate::wanted_ontology::{TargetFormat, WantedOntology};
 use docstokg_lookup::licence::SourceLicence;
 
-/// A portal.
+/// A portal with the software of `BioPortal`, as an [`OntologySource`].
 #[derive(Debug)]
 pub struct Portal(SourceSpec);
 
-/// Returns the header in which a portal gets its key.
+/// Returns the header in which a portal expects its key.
 pub(super) const fn key_header(endpoints: &'static [&'static SourceEndpoint]) -> SecretHeader {
     SecretHeader {
         name: "authorization",
@@ -62,7 +61,7 @@ macro_rules! portal {
     };
 }
 
-/// The portals that are known. The software allows 15 requests a second from one address.
+/// The built-in portals. The software allows 15 requests a second from one address.
 pub static PORTALS: [Portal; 9] = [
     portal!(
         "bioportal",
@@ -130,7 +129,7 @@ pub static PORTALS: [Portal; 9] = [
 ];
 
 impl Portal {
-    /// Describes a portal that is not built in. What describes it lives as long as the program.
+    /// Creates a portal that is not built in. Its description lives as long as the program.
     #[must_use]
     pub fn custom(name: &str, base: &Url) -> &'static Self {
         let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
@@ -179,7 +178,7 @@ impl OntologySource for Portal {
                 ),
             );
         }
-        // Which submission has a version is known to the list of all of them alone.
+        // Only the list of all submissions has their versions.
         let submissions = match &wanted.version {
             None => "latest_submission?display=all",
             Some(_) => "submissions?display=all",
@@ -240,7 +239,7 @@ impl Portal {
         }
     }
 
-    /// Says what a status of a look-up means: 404 there is an acronym that is not known.
+    /// Returns the meaning of a status of a look-up. Status 404 means an unknown acronym.
     fn explain(&self, status: StatusCode, wanted: &WantedOntology) -> Option<Absence> {
         if status == StatusCode::NOT_FOUND {
             return Some(Absence {
@@ -251,8 +250,8 @@ impl Portal {
         self.explain_status(status)
     }
 
-    /// Returns the submission that is wanted: the only one of an answer, or the newest of a list
-    /// that has the version.
+    /// Returns the requested submission: the only one of a response, or the newest of a list with
+    /// the version.
     fn choose<'a>(&self, wanted: &WantedOntology, answer: &'a Json) -> Result<&'a Json, Absence> {
         let (Some(version), Some(all)) = (&wanted.version, answer.as_array()) else {
             return Ok(answer);
@@ -313,7 +312,7 @@ impl Portal {
             );
         }
         let version = text(&submission["version"]).map(str::to_owned);
-        // A submission may be asked for by its number where it states another version.
+        // A submission may be requested by its number although it declares another version.
         let version = match (version, &wanted.version) {
             (Some(stated), Some(wanted)) if is_same_version(wanted, &stated) => Some(stated),
             (_, Some(wanted)) => Some(wanted.clone()),
@@ -329,8 +328,9 @@ impl Portal {
         }]))
     }
 
-    /// Returns the address of one submission's file: what the portal states, if that is the
-    /// submission and on the portal itself, or the one that the software has.
+    /// Returns the address of one submission's file. The address that the portal declares counts if
+    /// it leads to that submission on the portal itself; otherwise the address follows the
+    /// software's form.
     fn download_address(
         &self,
         settings: &SourceSettings,

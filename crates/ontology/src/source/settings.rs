@@ -1,4 +1,4 @@
-//! Where services are, and the keys for them.
+//! Addresses of the services, and the keys for them.
 
 use std::path::PathBuf;
 
@@ -10,21 +10,22 @@ use url::Url;
 use super::ontoportal::{Portal, key_header};
 use super::{OntologySource, SourceEndpoint};
 
-/// Where services are, and the keys for them.
+/// Addresses of the services, and the keys for them.
 #[derive(Clone, Debug, Default)]
 pub struct SourceSettings {
-    /// Where the services are.
+    /// The addresses of the services.
     pub endpoints: SourceEndpoints,
-    /// Keys, by the name of the source.
+    /// Keys, by the name of the source. See [`SourceSettings::authorization`].
     pub credentials: SourceCredentials,
     /// A snapshot of the OBO Foundry registry, used in place of the service.
     pub obo_registry: Option<PathBuf>,
-    /// Portals that are not built in.
+    /// [`Portal`]s that are not built in.
     pub portals: Vec<&'static Portal>,
 }
 
 impl SourceSettings {
-    /// Finds a source by its name: a built-in one, or a portal of the configuration.
+    /// Finds an [`OntologySource`] by its name: a built-in source, or a portal of the
+    /// configuration.
     #[must_use]
     pub fn source(&self, name: &str) -> Option<&'static dyn OntologySource> {
         super::named(name).or_else(|| {
@@ -36,13 +37,13 @@ impl SourceSettings {
         })
     }
 
-    /// Returns the base address of an endpoint.
+    /// Returns the base address of a [`SourceEndpoint`].
     #[must_use]
     pub fn base(&self, endpoint: &SourceEndpoint) -> Option<Url> {
         self.endpoints.with_path(endpoint, "")
     }
 
-    /// Returns the key for a source, as the header that it is sent in.
+    /// Returns the key for a source, as the value of its header field.
     #[must_use]
     pub fn authorization(&self, source: &str) -> Option<HeaderValue> {
         let header = key_header(&[]).carrying(self.credentials.by_key(source)?)?;
@@ -50,7 +51,7 @@ impl SourceSettings {
     }
 }
 
-/// Writes text as one part of a path.
+/// Writes text as one segment of a path.
 pub(super) fn segment(text: &str) -> String {
     let mut base: Url = match "https://h/".parse() {
         Ok(base) => base,

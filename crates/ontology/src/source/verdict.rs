@@ -1,4 +1,4 @@
-//! What a request means for the next step that brought nothing to read.
+//! The effect of a failed request on the next step of a pull.
 
 use std::time::Duration;
 
@@ -7,32 +7,33 @@ use url::Url;
 
 use super::Absence;
 
-/// What a request that gave no file and no response means.
+/// The effect of a request that returned neither a file nor a usable response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is of no use to ask again.
+    /// Do not repeat the request; the [`Absence`] is final.
     Never(Absence, Option<u16>),
-    /// Come back after this time.
+    /// Repeat the request after this time.
     Later(Duration, Absence, Option<u16>),
-    /// A host is paused, throttles, may be down or is out of reach: come back when it says.
+    /// Repeat the request when the host allows. The host is paused, throttles, may be down or is
+    /// out of reach.
     Paused(RetryLater, Absence, Option<u16>),
-    /// The run was cancelled before it was sent.
+    /// The run was cancelled before the request was sent.
     Cancelled,
-    /// The run cannot go on: the disk is full or cannot be written.
+    /// The run cannot continue: the disk is full or cannot be written.
     Halt(String),
 }
 
-/// A request of a look-up that brought nothing to read.
+/// A request of a look-up that returned nothing to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedRequest {
-    /// Where it went; absent where a file was to be read.
+    /// The URL of the request; `None` for a file on disk.
     pub url: Option<Box<Url>>,
-    /// What it means.
+    /// The effect on the next step.
     pub verdict: Verdict,
 }
 
 impl FailedRequest {
-    /// Tells whether the host may respond another time.
+    /// Returns true if a retry may get a response.
     #[must_use]
     pub const fn is_temporary(&self) -> bool {
         matches!(self.verdict, Verdict::Later(..) | Verdict::Paused(..))

@@ -1,4 +1,4 @@
-//! XBRL taxonomy packages: archives that a publisher offers at an address of its own.
+//! XBRL taxonomy packages: archives that a publisher offers at its own address.
 
 use super::{
     AbsenceReason, LookupStep, OntologyLocation, OntologySource, SourceOutcome, SourceSettings,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::wanted_ontology::{TargetFormat, WantedOntology};
 
-/// Taxonomy packages.
+/// Addresses of taxonomy packages, as an [`OntologySource`].
 #[derive(Debug)]
 pub struct Xbrl;
 

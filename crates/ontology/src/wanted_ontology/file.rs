@@ -1,4 +1,4 @@
-//! `sources.yaml`: a list of ontologies, and what holds for all of them.
+//! `sources.yaml`: a list of ontologies, with defaults for all of them.
 //!
 //! ```yaml
 //! defaults:
@@ -24,23 +24,23 @@ use url::Url;
 use super::{FileChecksum, OntologyId, TargetFormat, WantedOntology};
 use crate::source;
 
-/// What holds for all ontologies of a file.
+/// Defaults for all ontologies of a [`SpecFile`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpecDefaults {
-    /// The sources to ask, in this order.
+    /// The sources to query, in this order.
     pub prefer_source: Option<Vec<String>>,
     /// The licences that are accepted.
     pub accept_licenses: Option<Vec<String>>,
-    /// The formats wanted, the best first.
+    /// The wanted formats, the best first.
     pub target_formats: Vec<TargetFormat>,
 }
 
-/// A list of ontologies.
+/// A list of ontologies, from `sources.yaml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpecFile {
-    /// What holds for all of them.
+    /// Defaults for all of them.
     pub defaults: SpecDefaults,
-    /// The ontologies, in their order.
+    /// The ontologies, in the order of the file.
     pub ontologies: Vec<WantedOntology>,
 }
 
@@ -62,17 +62,17 @@ impl SpecFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// Every problem at once, each with its line.
+    /// [`ConfigProblems`] with every problem at once, each with its line.
     pub fn read(path: &Path) -> Result<Self, ConfigProblems> {
         let mut problems = Vec::new();
         let node = read_file(path, &mut problems);
         Self::of(node, problems)
     }
 
-    /// Reads text; `name` says in messages where it is from.
+    /// Reads text. Messages use `name` for the origin of the text.
     ///
     /// # Errors
-    /// Every problem at once, each with its line.
+    /// [`ConfigProblems`] with every problem at once, each with its line.
     pub fn from_text(text: &str, name: &str) -> Result<Self, ConfigProblems> {
         let mut problems = Vec::new();
         let node = read_text(text, name, &mut problems);
@@ -107,7 +107,7 @@ impl ListReader<'_> {
         self.problems.push(ConfigProblem::new(source, key, message));
     }
 
-    /// Goes through the entries of a mapping; says which keys it does not know.
+    /// Visits the entries of a mapping, and reports unknown keys.
     fn entries<'n>(
         &mut self,
         node: &'n ConfigNode,
@@ -199,7 +199,7 @@ impl ListReader<'_> {
         path: &str,
         defaults: &SpecDefaults,
     ) -> Option<WantedOntology> {
-        // An id alone stands for itself.
+        // A text in place of a mapping is the id of the ontology.
         if let ConfigValue::Text(text) = &node.value {
             let mut wanted = self.named(text, &node.source, path)?;
             wanted.formats.clone_from(&defaults.target_formats);
@@ -248,7 +248,7 @@ impl ListReader<'_> {
         }
     }
 
-    /// Reads what single sources want to know; `url` and `checksum` may stand here, too.
+    /// Reads the options of single sources; `url` and `checksum` may be among them.
     fn extras(&mut self, wanted: &mut WantedOntology, node: &ConfigNode, path: &str) {
         let ConfigValue::Map(entries) = &node.value else {
             let message = format!("expected a mapping of keys, found {}", node.describe());
@@ -327,7 +327,7 @@ impl ListReader<'_> {
         match Url::parse(&text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Some(url),
             _ => {
-                // It may hold a password: it is not repeated.
+                // The text may contain a password: do not repeat it.
                 self.complain(&node.source, path, "this is not an http or https URL");
                 None
             }

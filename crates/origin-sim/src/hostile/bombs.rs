@@ -1,4 +1,4 @@
-//! Bodies that are small on the wire and large when they are decoded, or that cost without growing.
+//! Bodies that are small on the wire and expensive to decode, because of their size or their work.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use crate::reply::ScriptedReply;
 
 type Encoder = fn(&[u8]) -> Vec<u8>;
 
-/// Writing to memory cannot fail.
+/// Compresses a body with gzip. Writing to memory cannot fail.
 fn gzip(body: &[u8]) -> Vec<u8> {
     let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     writer
@@ -44,8 +44,8 @@ const ENCODERS: [(&str, Encoder); 4] = [
     ("zstd", zstd),
 ];
 
-/// Makes one bomb of each kind, of `size` bytes when decoded. `kind` is the media type they claim,
-/// and `begin` how the decoded body begins.
+/// Creates a bomb of each kind, of `size` bytes when decoded, as an [`Attack`]. `kind` is the
+/// declared media type, and `begin` the start of the decoded body.
 #[must_use]
 pub fn bombs(size: usize, kind: &str, begin: &str) -> Vec<Attack> {
     let mut body = begin.as_bytes().to_vec();
@@ -71,10 +71,10 @@ pub fn bombs(size: usize, kind: &str, begin: &str) -> Vec<Attack> {
         .collect()
 }
 
-/// A name, a content encoding, and the encoded bytes.
+/// A name, a content encoding, and the encoded bytes, for an [`Attack`].
 type Bomb = (String, String, Vec<u8>);
 
-/// Encodes a body once and several times, cuts it, and appends to it.
+/// Encodes a body once and several times, and adds variants that are cut or extended.
 fn encoded(name: &str, encode: Encoder, body: &[u8]) -> Vec<Bomb> {
     let once = encode(body);
     vec![
@@ -107,7 +107,7 @@ fn encoded(name: &str, encode: Encoder, body: &[u8]) -> Vec<Bomb> {
     ]
 }
 
-/// Claims more encodings than there are.
+/// Returns bodies that declare more encodings than they have.
 fn repeated(begin: &str) -> [Bomb; 2] {
     [4, 5_000].map(|count| {
         (
@@ -118,7 +118,7 @@ fn repeated(begin: &str) -> [Bomb; 2] {
     })
 }
 
-/// Members and frames that hold nothing, and a window beyond memory.
+/// Returns empty members and frames, and a frame with a window beyond memory.
 fn frames() -> Vec<Bomb> {
     let empty = gzip(b"");
     let frame = zstd(b"");
@@ -139,7 +139,7 @@ fn frames() -> Vec<Bomb> {
             "zstd",
             frame.repeat((200 << 10) / frame.len().max(1)),
         ),
-        // A frame that asks for a window of two terabytes.
+        // A frame with a window of two terabytes.
         bomb(
             "a zstd window beyond memory",
             "zstd",

@@ -1,6 +1,7 @@
-//! Ontologies nested and chained as deep as asked for, in every format.
+//! Ontologies of a given nesting or chain length, in every format.
 
-/// A context of as many terms, each with what `definition` makes of the number of the next.
+/// Returns a context of `length` terms. `definition` receives the number of the next term and
+/// returns the definition of a term.
 fn chain(length: usize, definition: impl Fn(usize) -> String) -> String {
     let terms: Vec<_> = (0..length)
         .map(|n| format!("\"t{n}\":{}", definition(n + 1)))
@@ -11,7 +12,7 @@ fn chain(length: usize, definition: impl Fn(usize) -> String) -> String {
     )
 }
 
-/// Makes JSON-LD contexts in which each term refers to the next, in every way in which it can.
+/// Creates JSON-LD contexts in which each term refers to the next, in every possible way.
 #[must_use]
 pub fn term_chains(length: usize) -> Vec<String> {
     let definitions: [fn(usize) -> String; 6] = [
@@ -27,7 +28,7 @@ pub fn term_chains(length: usize) -> Vec<String> {
         .into()
 }
 
-/// Nests `1` so deep.
+/// Returns `1` within `depth` brackets.
 #[must_use]
 pub fn nested(open: &str, close: &str, depth: usize) -> String {
     format!("{}1{}", open.repeat(depth), close.repeat(depth))
@@ -40,7 +41,7 @@ fn in_rdf(body: &str) -> String {
     )
 }
 
-/// Makes ontologies that are nested or chained so deep: the name of the file, and its text.
+/// Creates ontologies that are nested or chained to a depth: the name of the file, and its text.
 #[must_use]
 pub fn deep_ontologies(depth: usize) -> Vec<(String, String)> {
     let nested = |open: &str, close: &str| nested(open, close, depth);

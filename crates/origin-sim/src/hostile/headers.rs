@@ -1,4 +1,4 @@
-//! Malformed headers, each in an answer that is otherwise a paper.
+//! Malformed headers, each in a response that is otherwise a paper.
 
 use super::Attack;
 use crate::pdf;
@@ -22,7 +22,7 @@ const WAITS: [&str; 14] = [
     "0x10",
 ];
 
-/// The header lines of an answer, after the status line.
+/// The header lines of a response, after the status line.
 const LINES: [(&str, &str); 34] = [
     (
         "lengths that differ",
@@ -164,7 +164,7 @@ fn answer(status_line: &str, lines: &str) -> Vec<Piece> {
     vec![Piece::Bytes([head.into_bytes(), paper].concat().into())]
 }
 
-/// Makes such answers.
+/// Creates the responses with malformed headers.
 #[must_use]
 pub fn odd_headers() -> Vec<Attack> {
     let mut attacks = Vec::new();
@@ -206,7 +206,7 @@ pub fn odd_headers() -> Vec<Attack> {
     attacks
 }
 
-/// Very many headers, and very long ones.
+/// Returns very many headers, and very long headers.
 fn large_headers() -> [(&'static str, String); 5] {
     let many = |text: fn(usize) -> String| (0..400).map(text).collect::<Vec<_>>().join("\r\n");
     [

@@ -1,6 +1,6 @@
-//! Random changes of valid input: most of it stays valid, so that readers get far.
+//! Random changes of valid input: most of the input stays valid, so that readers get far.
 
-/// What formats are made of: brackets, quotes, escapes, line ends, bytes that are no text,
+/// Pieces of the syntax of formats: brackets, quotes, escapes, line ends, bytes that are not text,
 /// beginnings of records, numbers.
 const SYNTAX_PIECES: [&[u8]; 26] = [
     b"{",
@@ -31,7 +31,7 @@ const SYNTAX_PIECES: [&[u8]; 26] = [
     b"99999999999999999999",
 ];
 
-/// Changes bytes at random: some replaced, removed, repeated, moved or cut off.
+/// Changes bytes at random: some are replaced, removed, repeated, moved or cut off.
 #[must_use]
 pub fn mutated(seed: u64, original: &[u8]) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);

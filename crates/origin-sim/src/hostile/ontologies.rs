@@ -1,12 +1,12 @@
-//! Ontology files that are made to harm their readers: small files whose statements, names, errors
-//! or nesting grow without bound.
+//! Ontology files that try to harm their readers: small files whose statements, names, errors or
+//! nesting grow without bound.
 
-/// The length of a name that is repeated, in bytes.
+/// Length of a repeated name, in bytes.
 const NAME_BYTES: usize = 100_000;
-/// The depth of what is nested or chained.
+/// Depth of nesting, or length of a chain.
 const NESTING_DEPTH: usize = 100_000;
 
-/// Makes ontology files that cost much to read: the name of the file, and its text.
+/// Creates ontology files that are expensive to read: the name of the file, and its text.
 #[must_use]
 pub fn ontologies() -> Vec<(&'static str, String)> {
     let mut all = repeated_names();

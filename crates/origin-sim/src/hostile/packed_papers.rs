@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::bombs::deflate;
 use super::papers::{pdf, stream};
 
-/// Packs the content of a stream; written in hexadecimal, so that the file stays text.
+/// Packs the content of a stream, in hexadecimal so that the file stays text.
 fn packed(content: &str) -> String {
     let mut hex = String::new();
     for byte in deflate(content.as_bytes()) {
@@ -15,7 +15,7 @@ fn packed(content: &str) -> String {
     stream("/Filter [/ASCIIHexDecode /FlateDecode]", &hex)
 }
 
-/// Makes a paper of one page with this content and this table of its font.
+/// Creates a paper of one page with this content and this table of its font.
 fn of_one_page(content: &str, table: &str) -> Vec<u8> {
     pdf(
         &[
@@ -34,7 +34,7 @@ fn of_one_page(content: &str, table: &str) -> Vec<u8> {
     )
 }
 
-/// Makes papers whose first page is read at a great cost, with what is wrong with them.
+/// Creates papers whose first page is expensive to read, each with its fault.
 pub(super) fn papers() -> Vec<(&'static str, Vec<u8>)> {
     let codes: String = (0..400_000).fold(String::new(), |mut codes, code| {
         let _ = writeln!(codes, "<{:04x}> <{:04x}>", code % 0xffff, code % 0xd7ff);

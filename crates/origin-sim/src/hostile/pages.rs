@@ -17,7 +17,7 @@ fn numbered(count: usize, size: usize, text: impl Fn(usize) -> String) -> String
     page
 }
 
-/// Makes the bodies of such pages, each of about `size` bytes, with what is wrong with them.
+/// Creates the bodies of such pages, each of about `size` bytes, with its fault.
 #[must_use]
 pub fn pages(size: usize) -> Vec<(&'static str, String)> {
     vec![

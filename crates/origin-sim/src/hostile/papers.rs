@@ -1,7 +1,7 @@
-//! PDFs that are made to harm their readers.
+//! PDFs that try to harm their readers.
 
-/// Writes a PDF of these objects, numbered from 1, with a table of where they are. The first is the
-/// catalogue.
+/// Writes a PDF of these objects, numbered from 1, with a table of their offsets. The first object
+/// is the catalogue.
 pub(super) fn pdf(objects: &[String], trailer: &str) -> Vec<u8> {
     let mut out = String::from("%PDF-1.7\n");
     let mut offsets = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn stream(dictionary: &str, content: &str) -> String {
     )
 }
 
-/// Makes a paper with one page, as it should be.
+/// Creates a correct paper with one page.
 #[must_use]
 pub fn paper(title: &str, text: &str) -> Vec<u8> {
     let objects = [
@@ -51,10 +51,10 @@ pub fn paper(title: &str, text: &str) -> Vec<u8> {
     pdf(&objects, "/Info 6 0 R")
 }
 
-/// A name, and the bytes of a PDF.
+/// The name and the bytes of a PDF.
 type NamedPaper = (&'static str, Vec<u8>);
 
-/// Makes papers that are not as they should be, with what is wrong with them.
+/// Creates faulty papers, each with the name of its fault.
 pub(super) fn papers() -> Vec<NamedPaper> {
     [
         nested(),
@@ -85,17 +85,17 @@ fn deep(open: &str, close: &str, depth: usize) -> String {
     format!("{}1{}", open.repeat(depth), close.repeat(depth))
 }
 
-/// Makes a document whose page has this text.
+/// Creates a document whose page has this text.
 fn text(content: &str) -> Vec<u8> {
     pdf(&page(&stream("", content)), "")
 }
 
-/// Makes a document of a catalogue and another object.
+/// Creates a document of a catalogue and another object.
 fn two(object: String, trailer: &str) -> Vec<u8> {
     pdf(&[CATALOGUE.to_owned(), object], trailer)
 }
 
-/// Values within values, and very many of them.
+/// Creates papers with nested values, and with very many values.
 fn nested() -> Vec<NamedPaper> {
     let many = [
         vec![CATALOGUE.to_owned()],
@@ -136,7 +136,7 @@ fn nested() -> Vec<NamedPaper> {
     ]
 }
 
-/// Trees of pages that are rings, wide or deep.
+/// Creates papers with trees of pages that are rings, wide or deep.
 fn page_trees() -> Vec<NamedPaper> {
     let wide = format!(
         "<< /Type /Pages /Kids [{}] /Count 9 >>",
@@ -158,8 +158,8 @@ fn page_trees() -> Vec<NamedPaper> {
     ]
 }
 
-/// Makes a paper whose nodes each go on in a comment that holds all nodes behind it, so that every
-/// node is megabytes long.
+/// Creates a paper whose nodes each continue in a comment with all later nodes. Every node is then
+/// megabytes long.
 fn tree_in_a_comment() -> Vec<u8> {
     const NODES: usize = 2_000;
     const COMMENT_BYTES: usize = 3_900_000;
@@ -186,7 +186,7 @@ fn tree_in_a_comment() -> Vec<u8> {
     out.into_bytes()
 }
 
-/// References that lead back to where they come from.
+/// Creates papers with references in circles.
 fn references() -> Vec<NamedPaper> {
     let ring = ["2 0 R", "3 0 R", "2 0 R"].map(str::to_owned);
     let mut font = page(&stream("", "BT /F1 12 Tf (a) Tj ET"));
@@ -217,7 +217,7 @@ fn ring_of_tables() -> Vec<u8> {
     bytes
 }
 
-/// Lengths and sizes that are wrong, and work without end.
+/// Creates papers with wrong lengths and sizes, and with endless work.
 fn lengths_and_filters() -> Vec<NamedPaper> {
     let filters = format!("/Filter [{}]", "/ASCIIHexDecode ".repeat(10_000));
     vec![
@@ -250,7 +250,7 @@ fn lengths_and_filters() -> Vec<NamedPaper> {
     ]
 }
 
-/// XML metadata that is deep, or grows.
+/// Creates papers with XML metadata that is deep, or that grows.
 fn metadata() -> Vec<NamedPaper> {
     let with_metadata = |xml: &str| {
         pdf(

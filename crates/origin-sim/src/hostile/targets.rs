@@ -1,10 +1,11 @@
-//! Addresses that an answer must not lead a client to: this machine and its private networks, in
+//! Addresses to which a response must not lead a client: this machine and its private networks, in
 //! every spelling.
 
-/// Spellings of addresses that the open internet does not reach: private, link-local, shared,
-/// metadata services, reserved, and the IPv6 forms around such IPv4 addresses. For clients that
-/// would go through a proxy: the proxy is on loopback, and whatever it is asked for is a leak that
-/// reached no host.
+/// Returns spellings of addresses outside of the open internet: private, link-local, shared,
+/// metadata services, reserved, and the IPv6 forms of such IPv4 addresses.
+///
+/// The addresses are for clients that would use a proxy. The proxy is on loopback, so every request
+/// to it is a leak that reached no host.
 #[must_use]
 pub fn addresses() -> Vec<String> {
     [
@@ -67,7 +68,7 @@ pub fn addresses() -> Vec<String> {
     .collect()
 }
 
-/// Spellings of this machine, at a port that must get no request.
+/// Returns spellings of this machine, at a port that must get no request.
 #[must_use]
 pub fn loopback(port: u16) -> Vec<String> {
     [

@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand, so that every fault can be made.
+//! A minimal HTTP/1.1 server that can produce every fault.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,9 +13,9 @@ use crate::ledger::Arrival;
 use crate::origin::SimulatedWeb;
 use crate::reply::{BodyFraming, Piece, ScriptedReply};
 
-/// The largest request head that is read.
+/// Maximum size of a request head, in bytes.
 const HEAD_LIMIT: usize = 64 << 10;
-/// From this size on, a piece of a body is sent without a copy.
+/// Minimum size of a piece of a body that is sent without a copy, in bytes.
 const LARGE_PIECE_BYTES: usize = 1 << 20;
 
 pub(super) async fn serve_connection(
@@ -53,7 +53,7 @@ pub(super) async fn serve_connection(
     Ok(())
 }
 
-/// Reads a request head and its body; `None` when the client has closed.
+/// Reads a request head and its body; `None` if the client has closed.
 async fn read_request(
     stream: &mut impl Connection,
     buffer: &mut Vec<u8>,
@@ -104,7 +104,7 @@ async fn read_request(
     }))
 }
 
-/// Writes an answer; returns whether the connection can be reused.
+/// Writes a [`ScriptedReply`]. Returns true if the connection can be reused.
 async fn write_reply(
     stream: &mut impl Connection,
     reply: &ScriptedReply,
@@ -122,7 +122,7 @@ async fn write_reply(
     for piece in reply.pieces.iter().filter(|_| !is_head) {
         match piece {
             Piece::Bytes(bytes) if reply.framing == BodyFraming::Chunked => chunk(bytes, &mut out),
-            // A large one is sent as it is: a body of gigabytes is not copied first.
+            // Send a large piece without a copy, because a body may have gigabytes.
             Piece::Bytes(bytes) if bytes.len() >= LARGE_PIECE_BYTES => {
                 stream.write_all(&std::mem::take(&mut out)).await?;
                 stream.write_all(bytes).await?;
@@ -162,7 +162,7 @@ async fn write_reply(
     })
 }
 
-/// Writes the same bytes again and again, until the client hangs up.
+/// Writes the same bytes repeatedly, until the client closes the connection.
 async fn write_without_end(
     stream: &mut impl Connection,
     bytes: &[u8],
@@ -205,7 +205,7 @@ async fn end_badly(stream: &mut impl Connection, how: &Piece) -> io::Result<bool
     if *how == Piece::Reset {
         stream.arm_reset();
     } else {
-        // Closed without a TLS alert, as most connections are.
+        // The connection is closed without a TLS alert, like most connections.
         stream.flush().await?;
     }
     Ok(false)

@@ -15,8 +15,8 @@ use crate::ledger::Arrival;
 use crate::origin::SimulatedWeb;
 use crate::reply::{BodyFraming, Piece, ScriptedReply};
 
-/// Serves a connection until the client closes it, or until `most` requests have come: then it sends
-/// GOAWAY.
+/// Serves a connection until the client closes it, or until `most` requests have arrived: then the
+/// server sends GOAWAY.
 #[expect(
     clippy::disallowed_methods,
     reason = "each stream has a task of its own"
@@ -36,7 +36,7 @@ pub(super) async fn serve_connection(
         let arrival = arrival(&request, &web, address);
         let web = web.clone();
         tokio::spawn(async move {
-            // The client may have given up a stream; the ledger has what arrived.
+            // The client may have cancelled a stream; the ledger has the arrival.
             let _ = answer(arrival, respond, &web).await;
         });
         seen += 1;
@@ -123,7 +123,8 @@ async fn write_reply(
     stream.send_data(Bytes::new(), true)
 }
 
-/// Cut means that it was not processed; reset, that it broke while it was answered.
+/// Returns the HTTP/2 error of a fault: [`Piece::Cut`] means that the request was not processed,
+/// and [`Piece::Reset`] that the response failed.
 fn reason(how: &Piece) -> Reason {
     if *how == Piece::Cut {
         Reason::REFUSED_STREAM

@@ -1,15 +1,15 @@
-//! Origins that tests without a runtime reach.
+//! Origins for tests without a runtime.
 
 use docstokg_hub::clock::{Clock, SystemClock};
 
 use super::{Listener, Security};
 use crate::origin::{OriginScript, SimulatedWeb};
 
-/// A web on loopback, in a runtime of its own. Stops when dropped.
+/// A [`SimulatedWeb`] on loopback, in its own runtime. Stops when dropped.
 pub struct ServedWeb {
-    /// The origins.
+    /// The origins that the listener serves.
     pub web: SimulatedWeb,
-    /// Where it listens: address and port.
+    /// Address and port of the [`Listener`].
     pub address: String,
     _listener: Listener,
     _runtime: tokio::runtime::Runtime,
@@ -20,19 +20,19 @@ pub struct ServedWeb {
     reason = "an origin without a port is a failed test"
 )]
 impl ServedWeb {
-    /// Serves one host.
+    /// Serves one [`OriginScript`].
     ///
     /// # Panics
-    /// If no port can be had.
+    /// If no port is available.
     #[must_use]
     pub fn start(origin: OriginScript) -> Self {
         Self::start_all([origin])
     }
 
-    /// Serves several hosts.
+    /// Serves several [`OriginScript`]s.
     ///
     /// # Panics
-    /// If no port can be had.
+    /// If no port is available.
     #[must_use]
     pub fn start_all(origins: impl IntoIterator<Item = OriginScript>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()

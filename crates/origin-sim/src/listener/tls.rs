@@ -11,17 +11,17 @@ use super::{Connection, Security, http1, multiplexed, pause};
 use crate::origin::SimulatedWeb;
 
 impl Security {
-    /// Makes TLS with a certificate for `name`, and returns the certificate as PEM for clients that
-    /// are to trust it.
+    /// Creates TLS with a certificate for `name`, and returns the certificate as PEM for clients
+    /// that must trust it.
     ///
     /// # Panics
-    /// When no certificate can be made.
+    /// If no certificate can be created.
     #[must_use]
     pub fn self_signed(name: &str) -> (Self, String) {
         Self::certified(name, &[], u32::MAX)
     }
 
-    /// Makes TLS as [`Security::self_signed`] does, with HTTP/2.
+    /// Creates TLS with HTTP/2, like [`Security::self_signed`].
     #[must_use]
     pub fn self_signed_http2(name: &str, requests_per_connection: u32) -> (Self, String) {
         Self::certified(name, &[b"h2", b"http/1.1"], requests_per_connection)
@@ -53,7 +53,7 @@ impl Security {
     }
 }
 
-/// Serves a connection that begins with a TLS handshake, by the protocol that was agreed on.
+/// Serves a connection that begins with a TLS handshake, with the protocol of the handshake.
 pub(super) async fn serve(
     stream: TcpStream,
     web: SimulatedWeb,

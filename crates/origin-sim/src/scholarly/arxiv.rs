@@ -8,7 +8,7 @@ use super::world::ScholarlyWorld;
 use crate::ledger::Arrival;
 use crate::reply::ScriptedReply;
 
-/// Works of a feed, unless asked for more.
+/// Number of works of a feed, unless the request has another number.
 const DEFAULT_RESULTS: usize = 10;
 
 pub(super) fn answer(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {

@@ -1,5 +1,5 @@
-//! `PubMed` Central: the converter of ids, and the bucket with the files. And Europe PMC, which has
-//! the same articles.
+//! `PubMed` Central: the converter of ids, and the bucket with the files. Also Europe PMC, with the
+//! same articles.
 
 use serde_json::{Value, json};
 
@@ -11,10 +11,10 @@ use super::world::ScholarlyWorld;
 use crate::ledger::Arrival;
 use crate::reply::ScriptedReply;
 
-/// Most ids of one conversion.
+/// Maximum number of ids of one conversion.
 const MAX_IDS: usize = 200;
 
-/// The converter; the article pages want work proved, as they do.
+/// Responds for the converter. The article pages require a proof of work, like the real ones.
 pub(super) fn converter(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
     let asked = DecodedRequest::of(arrival);
     if asked.path.starts_with("/articles/") {
@@ -84,7 +84,7 @@ fn doi(paper: &Paper) -> Option<&str> {
     paper.doi.as_ref().map(|(doi, _)| doi.as_str())
 }
 
-/// The bucket: listings, metadata, files.
+/// Responds for the bucket: listings, metadata, files.
 pub(super) fn bucket(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
     let asked = DecodedRequest::of(arrival);
     if asked.path == "/" {
@@ -191,7 +191,7 @@ fn metadata(world: &ScholarlyWorld, paper: &Paper, central: Central, version: &s
     })
 }
 
-/// The search of Europe PMC, and the articles as XML.
+/// Responds for the search of Europe PMC, and for the articles as XML.
 pub(super) fn europe_search(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
     let asked = DecodedRequest::of(arrival);
     let Some(path) = asked.path.strip_prefix("/europepmc/webservices/rest/") else {
@@ -293,7 +293,7 @@ fn result(paper: &Paper, central: Central, core: bool) -> Value {
     result
 }
 
-/// The articles of Europe PMC as PDF.
+/// Responds for the articles of Europe PMC as PDF.
 pub(super) fn europe_articles(
     world: &ScholarlyWorld,
     arrival: &Arrival,

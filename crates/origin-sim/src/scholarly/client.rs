@@ -26,8 +26,8 @@ const SERVICES: [&str; 17] = [
 ];
 
 impl WorkLibrary {
-    /// Writes a configuration file for the `docstokg` program: the same limits as the hosts keep,
-    /// one budget for all that a host counts together, and the addresses of the services.
+    /// Writes a configuration file for the `docstokg` program: the limits of the hosts, one budget
+    /// for requests that a host counts together, and the addresses of the services.
     #[must_use]
     pub fn client_configuration(&self) -> String {
         let mut text = String::from(
@@ -39,9 +39,9 @@ impl WorkLibrary {
                 let _ = writeln!(text, "    {service}: \"{base}\"");
             }
         }
-        // Outages are as short here as the limits are wide. And the hosts share the machine with
-        // the client: they record an arrival when they get to run, so that windows need a wider
-        // guard than against other machines.
+        // Limits are wide here, and outages are short in proportion. The hosts share the machine
+        // with the client, so they record an arrival late: windows need a wider guard than for
+        // other machines.
         text.push_str(
             "breakers: { defaults: { reset_timeout_s: 4 } }\n\
              limits:\n  global: { guard_ms: 40 }\n  hosts:\n",
@@ -58,7 +58,7 @@ impl WorkLibrary {
     }
 }
 
-/// Host, what for, and the rate.
+/// A host, the role or kind of requests, and the rate.
 type ClientRate = (String, String, String);
 
 /// Writes the limits of a host by role and kind.
@@ -90,7 +90,7 @@ fn write_host(text: &mut String, host: &str, limits: &[ClientRate]) {
 fn write_site(text: &mut String, (host, what, rates): &ClientRate) {
     let (name, hosts) = match host.as_str() {
         _ if what != "all" => return,
-        // These belong to the site of their operator.
+        // These hosts belong to the site of their operator.
         hosts::ARXIV_PAGES | hosts::EUROPE_PMC => return,
         hosts::ARXIV => (
             "arxiv".to_owned(),

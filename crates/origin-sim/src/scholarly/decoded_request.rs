@@ -1,4 +1,4 @@
-//! A request, taken apart for a service.
+//! A decoded request, for a service.
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::ledger::Arrival;
 use crate::reply::ScriptedReply;
 
-/// The path and the parameters of a request, decoded.
+/// The path and the parameters of an [`Arrival`], decoded.
 pub(super) struct DecodedRequest {
     pub(super) path: String,
     parameters: Vec<(String, String)>,
@@ -24,7 +24,7 @@ impl DecodedRequest {
         }
     }
 
-    /// Returns the value of a parameter; blank ones are none.
+    /// Returns the value of a parameter; `None` for a blank value.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.parameters
             .iter()
@@ -33,21 +33,21 @@ impl DecodedRequest {
     }
 }
 
-/// Answers with JSON.
+/// Returns a response with JSON.
 pub(super) fn json(status: u16, value: &Value) -> ScriptedReply {
     ScriptedReply::status(status)
         .header("content-type", "application/json")
         .body(value.to_string())
 }
 
-/// Answers with a text of some kind.
+/// Returns a response with a text of a media type.
 pub(super) fn text(status: u16, kind: &str, text: impl Into<String>) -> ScriptedReply {
     ScriptedReply::status(status)
         .header("content-type", kind)
         .body(text.into())
 }
 
-/// Answers with a page.
+/// Returns a response with a page.
 pub(super) fn page(status: u16, html: impl Into<String>) -> ScriptedReply {
     text(status, "text/html; charset=utf-8", html)
 }

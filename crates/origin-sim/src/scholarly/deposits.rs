@@ -1,9 +1,9 @@
-//! Works that only a repository or a directory of open journals has: figshare, OSF, Zenodo, HAL
-//! and DOAJ.
+//! Works that only a repository or a directory of open journals has: figshare, OSF, Zenodo, HAL and
+//! DOAJ.
 //!
-//! No catalogue knows them, and their pages are scripts or bot challenges, so that only the API of
-//! the service leads to the file. Beside the article stand what is not the article (data,
-//! supplements), and some deposits have no article at all: a dataset, an embargo.
+//! No catalogue lists them, and their pages are scripts or bot challenges. So only the API of the
+//! service leads to the file. Further files stand beside the article (data, supplements), and some
+//! deposits have no article: a dataset, an embargo.
 
 use bytes::Bytes;
 
@@ -15,7 +15,7 @@ use super::world::ScholarlyWorld;
 
 pub(super) mod services;
 
-/// Where a work is deposited, and as what.
+/// The repository and the kind of a [`Deposit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DepositKind {
     Zenodo,
@@ -39,16 +39,16 @@ const KINDS: [DepositKind; 7] = [
     DepositKind::Embargoed,
 ];
 
-/// A deposited work.
+/// A deposited work, in one repository.
 #[derive(Clone, Debug)]
 pub(super) struct Deposit {
-    /// Its number among all works, those of the catalogues first.
+    /// The number among all works; the works of the catalogues come first.
     pub(super) number: usize,
     pub(super) held: DepositKind,
     pub(super) doi: String,
 }
 
-/// Makes the deposits of a plan.
+/// Creates the [`Deposit`]s of a [`LibraryPlan`](crate::scholarly::LibraryPlan).
 pub(super) fn generate(works: usize, deposits: usize) -> Vec<Deposit> {
     (0..deposits)
         .map(|at| {
@@ -69,17 +69,17 @@ pub(super) fn generate(works: usize, deposits: usize) -> Vec<Deposit> {
         .collect()
 }
 
-/// The number of a record at Zenodo or figshare.
+/// Returns the number of a record at Zenodo or figshare.
 const fn record(number: usize) -> usize {
     8_000_000 + number
 }
 
-/// The id of a preprint: five letters and digits.
+/// Returns the id of a preprint: five letters and digits.
 fn guid(number: usize) -> String {
     format!("p{number:04}")
 }
 
-/// The id of a document of HAL.
+/// Returns the id of a document of HAL.
 fn document(number: usize) -> String {
     format!("hal-{:08}", 4_000_000 + number)
 }
@@ -98,7 +98,8 @@ impl Deposit {
         )
     }
 
-    /// Returns where the article is, and the resolver that leads there; `None` where there is none.
+    /// Returns the URL of the article, and the resolver that leads there; `None` if the deposit has
+    /// no article.
     fn article(&self) -> Option<(String, &'static str)> {
         let (number, id) = (self.number, record(self.number));
         match self.held {
@@ -121,7 +122,7 @@ impl Deposit {
         }
     }
 
-    /// Writes down the truth about it.
+    /// Returns the [`WorkTruth`] of the deposit.
     pub(super) fn truth(&self, world: &ScholarlyWorld) -> WorkTruth {
         let bytes = self.bytes(world);
         let copies: Vec<ObtainableFile> = self
@@ -146,7 +147,7 @@ impl Deposit {
     }
 }
 
-/// Writes the lines that a user would type for the deposits of a world.
+/// Returns the [`InputLine`]s that a user would type for the deposits of a world.
 pub(super) fn lines(world: &ScholarlyWorld) -> impl Iterator<Item = InputLine> {
     world
         .deposits
@@ -159,7 +160,7 @@ pub(super) fn lines(world: &ScholarlyWorld) -> impl Iterator<Item = InputLine> {
 }
 
 impl ScholarlyWorld {
-    /// Finds the deposit of one of some kinds with a number in its id.
+    /// Finds the deposit of one of some [`DepositKind`]s with a number in its id.
     fn deposit(&self, kinds: &[DepositKind], is_it: impl Fn(&Deposit) -> bool) -> Option<&Deposit> {
         self.deposits
             .iter()

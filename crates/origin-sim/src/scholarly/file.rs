@@ -1,4 +1,4 @@
-//! The files of the simulated web: bytes that follow from a seed, and how they are served.
+//! The files of the simulated web: bytes that follow from a seed, and the responses with them.
 
 use std::ops::Range;
 
@@ -10,20 +10,19 @@ use crate::ledger::Arrival;
 use crate::pdf;
 use crate::reply::ScriptedReply;
 
-/// Which text of a work a file has. Copies of the same version are the same bytes, wherever they
-/// are.
+/// The text of a work in a file. Copies of the same version have the same bytes at every location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TextVersion {
-    /// As published.
+    /// The published text.
     Published,
-    /// As accepted, in a repository.
+    /// The accepted text, in a repository.
     Accepted,
-    /// As submitted to arXiv.
+    /// The text submitted to arXiv.
     Submitted,
 }
 
 impl TextVersion {
-    /// Returns the word that catalogues have for it.
+    /// Returns the word of catalogues for the version.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Published => "publishedVersion",
@@ -33,7 +32,7 @@ impl TextVersion {
     }
 }
 
-/// Returns the bytes of a PDF that carries noise.
+/// Returns the bytes of a PDF with noise in a stream.
 pub(super) fn pdf(seed: u64, work: usize, version: TextVersion, sizes: &Range<usize>) -> Bytes {
     let mut random = random(seed, work, version as u64 + 1);
     let length = if sizes.is_empty() {
@@ -107,7 +106,7 @@ pub(super) fn md5(bytes: &[u8]) -> String {
     format!("{:x}", Md5::digest(bytes))
 }
 
-/// When all files were changed last.
+/// The last modification of all files.
 const CHANGED: &str = "Tue, 03 Mar 2026 08:00:00 GMT";
 
 /// Serves a file: whole, in part (RFC 9110, section 14), or as not modified.
@@ -155,8 +154,8 @@ enum RangePart {
     Beyond,
 }
 
-/// Reads a `Range` header. What is not understood, and more than one range, is as if it were not
-/// there.
+/// Reads a `Range` header into a [`RangePart`]. An unknown form, or more than one range, is
+/// ignored.
 fn part(value: &str, length: usize) -> RangePart {
     let Some((first, last)) = value
         .trim()

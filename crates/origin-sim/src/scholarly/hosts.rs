@@ -1,10 +1,10 @@
 //! The hosts of the simulated web: services by their real names, and invented publishers and
 //! repositories.
 
-/// How a page says where the file is.
+/// The way in which a page declares the location of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
-    /// `citation_pdf_url`.
+    /// The meta element `citation_pdf_url`.
     CitationMeta,
     /// `link rel=alternate` with the type of a PDF.
     LinkAlternate,
@@ -12,42 +12,42 @@ pub(super) enum Signal {
     JsonLd,
     /// A link to click, and a base for it.
     Anchor,
-    /// The `Link` header, and nothing on the page.
+    /// The `Link` header, without a declaration on the page.
     LinkHeader,
-    /// A stub that sends browsers on to a page with `bepress_citation_pdf_url`.
+    /// A stub that redirects browsers to a page with `bepress_citation_pdf_url`.
     Refresh,
-    /// `eprints.document_url`.
+    /// The meta element `eprints.document_url`.
     Eprints,
-    /// `DC.identifier`.
+    /// The meta element `DC.identifier`.
     DublinCore,
 }
 
-/// How a host behaves.
+/// The behaviour of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behaviour {
-    /// Nothing.
+    /// No special behaviour.
     Plain,
-    /// Files are at another host, behind a redirect. No fault.
+    /// Files are at another host, behind a redirect. Not a fault.
     SendsOn(&'static str),
-    /// robots.txt asks for a second between requests. No fault.
+    /// robots.txt declares a delay of a second between requests. Not a fault.
     CrawlDelay,
-    /// Everything takes long.
+    /// Every response takes long.
     Slow,
     /// Robots get a bot challenge.
     BotChallenge,
-    /// Connections are reset.
+    /// Connections to the host are reset.
     Down,
-    /// Files are pages that say they are PDFs.
+    /// Files are pages that claim to be PDFs.
     Stub,
     /// robots.txt forbids the files.
     Disallows,
-    /// Files were taken away.
+    /// Files of the host were removed.
     Gone,
-    /// Files are prepared first: accepted twice, then given.
+    /// Files are prepared first: two responses with status 202, then the file.
     Prepares,
 }
 
-/// A publisher or repository.
+/// A publisher or repository, with its [`Signal`] and its [`Behaviour`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Publisher {
     pub(super) host: &'static str,
@@ -56,7 +56,7 @@ pub(super) struct Publisher {
     pub(super) prefix: &'static str,
     pub(super) signal: Signal,
     pub(super) behaviour: Behaviour,
-    /// Whether Crossref has its links for text mining.
+    /// True if Crossref has its links for text mining.
     pub(super) mining: bool,
 }
 
@@ -78,7 +78,7 @@ const fn publisher(
     }
 }
 
-/// Where the second publisher keeps its files.
+/// The host of the second publisher's files.
 pub(super) const CDN: &str = "cdn.press-two.example";
 
 /// Publishers that serve their files.
@@ -169,7 +169,7 @@ pub(super) static STRICT: Publisher = publisher(
     Behaviour::Disallows,
     true,
 );
-/// The publisher that took its files away.
+/// The publisher that removed its files.
 pub(super) static OLD: Publisher = publisher(
     "old.press-eleven.example",
     "Press Eleven",
@@ -179,7 +179,7 @@ pub(super) static OLD: Publisher = publisher(
     false,
 );
 
-/// Repositories of universities. The last one registers its own DOIs, with `DataCite`.
+/// Repositories of universities. The last repository registers its own DOIs, with `DataCite`.
 pub(super) static REPOSITORIES: [Publisher; 3] = [
     publisher(
         "repository.uni-one.example",
@@ -207,7 +207,7 @@ pub(super) static REPOSITORIES: [Publisher; 3] = [
     ),
 ];
 
-/// All publishers and repositories.
+/// Returns all publishers and repositories.
 pub(super) fn publishers() -> impl Iterator<Item = &'static Publisher> {
     PRESSES
         .iter()
@@ -239,8 +239,8 @@ pub(super) const DOAJ: &str = "doaj.org";
 /// A journal that DOAJ lists.
 pub(super) const OPEN_JOURNAL: &str = "open-journal.example";
 
-/// One limit of a host: the role or kind it is for, the beginning of the paths it is for, how many,
-/// in what time.
+/// A limit of a host: the role or kind of requests, the prefix of paths, the number of requests,
+/// and the time.
 pub(super) struct PathLimit {
     pub(super) host: &'static str,
     pub(super) role: &'static str,
@@ -250,7 +250,7 @@ pub(super) struct PathLimit {
 }
 
 impl PathLimit {
-    /// Writes the limit as a rate.
+    /// Writes the [`PathLimit`] as a rate.
     pub(super) fn rate(&self, scale: u32) -> String {
         format!("{}/{}", self.count.saturating_mul(scale.max(1)), self.per)
     }
@@ -266,7 +266,7 @@ const fn all(host: &'static str, count: u32, per: &'static str) -> PathLimit {
     }
 }
 
-/// Returns what every host allows.
+/// Returns the limits of every host.
 pub(super) fn limits() -> Vec<PathLimit> {
     let mut limits = vec![
         all(OPENALEX, 10, "SECOND"),
@@ -323,7 +323,7 @@ pub(super) fn limits() -> Vec<PathLimit> {
 pub(super) fn endpoint(service: &str) -> Option<String> {
     let (host, path) = match service {
         "openalex" => (OPENALEX, "/"),
-        // No files are sold here: every request gets a 404.
+        // No files are sold here: every request gets status 404.
         "openalex_content" => (OPENALEX, "/content/"),
         "unpaywall" => (UNPAYWALL, "/v2/"),
         "crossref" => (CROSSREF, "/"),

@@ -4,29 +4,29 @@ use super::paper::{InputKind, Paper};
 use super::truth;
 use super::world::ScholarlyWorld;
 
-/// One line of a list.
+/// A line of a user's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputLine {
-    /// What it says.
+    /// The text of the line.
     pub text: String,
-    /// What it is.
+    /// The meaning of the line.
     pub names: LineNames,
 }
 
-/// What a line names.
+/// The meaning of an [`InputLine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineNames {
     /// The work with this index in the truth, for the first time.
     Work(usize),
-    /// The work with this index in the truth once more, perhaps spelt differently.
+    /// The work with this index in the truth again, perhaps in another spelling.
     Again(usize),
-    /// No work.
+    /// The line names no work.
     Nothing,
 }
 
-/// One work in this many is named twice.
+/// Number of works per duplicate line.
 const DUPLICATES_EVERY: usize = 29;
-/// After this many works there is a line that names none.
+/// Number of works per line without a work.
 const BAD_EVERY: usize = 71;
 const BAD: [&str; 4] = [
     "see the appendix of the report",
@@ -35,7 +35,7 @@ const BAD: [&str; 4] = [
     "ftp://ftp.press-one.example/pub/paper.pdf",
 ];
 
-/// Writes the lines.
+/// Returns the [`InputLine`]s of a world.
 pub(super) fn lines(world: &ScholarlyWorld) -> Vec<InputLine> {
     let mut lines = Vec::new();
     for (at, paper) in world.papers.iter().enumerate() {
@@ -59,7 +59,7 @@ pub(super) fn lines(world: &ScholarlyWorld) -> Vec<InputLine> {
     lines
 }
 
-/// Spells what the user calls a work, in one way or another.
+/// Spells the identifier of a work in one of several ways.
 fn spelt(paper: &Paper, way: usize) -> String {
     let id = truth::id(paper);
     let bare = id.split_once(':').map_or(id.as_str(), |(_, bare)| bare);

@@ -14,11 +14,11 @@ mod work;
 use filter::Filter;
 use work::work;
 
-/// Most works of one page.
+/// Maximum number of works on one page.
 const MAX_PER_PAGE: usize = 100;
-/// Works of a page, unless asked for more.
+/// Number of works on a page, unless the request has another number.
 const PER_PAGE: usize = 25;
-/// How cursors begin. They are not for reading.
+/// Prefix of cursors. Clients must not interpret a cursor.
 const CURSOR: &str = "IlsxMDAuMCwgJ2h0dHBz";
 
 pub(super) fn answer(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
@@ -123,7 +123,7 @@ fn list(world: &ScholarlyWorld, asked: &DecodedRequest) -> ScriptedReply {
     )
 }
 
-/// Reads the filters of a list, the works per page, and the first work of the page.
+/// Reads the [`Filter`]s of a list, the works per page, and the first work of the page.
 fn read_list(asked: &DecodedRequest) -> Result<(Vec<Filter>, usize, usize), String> {
     let filters = asked.get("filter").map(|text| {
         text.split(',')

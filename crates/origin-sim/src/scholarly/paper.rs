@@ -11,14 +11,14 @@ pub(super) use case::Case;
 use copy::page_path;
 pub(super) use copy::{Copy, CopyMention, Trouble};
 
-/// Who registered a DOI.
+/// The agency that registered a DOI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Agency {
     Crossref,
     DataCite,
 }
 
-/// The kind of the user-supplied identifier of a work.
+/// The kind of the user-supplied identifier of a [`Paper`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InputKind {
     Doi,
@@ -36,17 +36,17 @@ pub(super) enum InputKind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Central {
     pub(super) pmcid: u64,
-    /// The newest version.
+    /// The newest version of the article.
     pub(super) version: u32,
-    /// Whether there is a PDF beside the XML.
+    /// True if there is a PDF in addition to the XML.
     pub(super) pdf: bool,
-    /// Whether the checksum of the PDF is stated wrongly.
+    /// True if the declared checksum of the PDF is wrong.
     pub(super) wrong_checksum: bool,
-    /// Whether Europe PMC fails to render the PDF the first time.
+    /// True if Europe PMC fails to render the PDF the first time.
     pub(super) stumbles: bool,
 }
 
-/// A work.
+/// A work of the simulated web.
 #[derive(Debug)]
 pub(super) struct Paper {
     pub(super) number: usize,
@@ -57,11 +57,11 @@ pub(super) struct Paper {
     pub(super) input_kind: InputKind,
     pub(super) openalex: Option<u64>,
     pub(super) doi: Option<(String, Agency)>,
-    /// Its arXiv id without version, and the newest version.
+    /// The arXiv id without version, and the newest version.
     pub(super) arxiv: Option<(String, u32)>,
     pub(super) pmid: Option<u64>,
     pub(super) central: Option<Central>,
-    /// The publisher whose page its DOI leads to.
+    /// The publisher of the page that the DOI leads to.
     pub(super) home: Option<&'static Publisher>,
     pub(super) copies: Vec<Copy>,
 }
@@ -76,7 +76,7 @@ const AUTHORS: [(&str, &str); 6] = [
     ("Ada", "Lovelace"),
 ];
 
-/// What works are about: the id and the name of each topic.
+/// The topics of works: id and name of each.
 pub(super) const TOPICS: [(&str, &str); 4] = [
     ("T10101", "Knowledge Graph Construction"),
     ("T10202", "Protein Folding Dynamics"),
@@ -103,7 +103,7 @@ const ANGLES: [&str; 7] = [
 ];
 
 impl Paper {
-    /// Makes the work with this number. `nth` counts the works of the same story.
+    /// Creates the work with this number. `nth` counts the works of the same [`Case`].
     pub(super) fn generate(
         number: usize,
         nth: usize,
@@ -138,7 +138,7 @@ impl Paper {
         paper
     }
 
-    /// Gives the work its identifiers and copies.
+    /// Adds identifiers and copies to the work.
     fn populate(&mut self, nth: usize, faults: Faults) {
         let press = &PRESSES[nth % PRESSES.len()];
         let repository = &REPOSITORIES[nth % 2];
@@ -252,7 +252,7 @@ impl Paper {
     fn removed_by(&mut self, publisher: &'static Publisher, nth: usize) {
         self.published_by(publisher, nth);
         self.copy(publisher, TextVersion::Published);
-        // A client that asks the Wayback Machine has to know which file is gone.
+        // A query to the Wayback Machine needs the URL of the file that is gone.
         self.copies[0].openalex = CopyMention::File;
         self.copies[0].archived =
             (nth % 4 != 3).then(|| format!("{}0{}15120000", self.year + 1, 1 + nth % 9));
@@ -261,7 +261,7 @@ impl Paper {
     fn published_by(&mut self, publisher: &'static Publisher, nth: usize) {
         let (prefix, number) = (publisher.prefix, self.number);
         let doi = match nth % 9 {
-            // In the style of the nineties.
+            // A DOI in the style of the nineties.
             4 => format!(
                 "{prefix}/(sici)1097-0258({})17:1<{number}::aid-sim{number}>3.0.co;2-x",
                 self.year
@@ -283,7 +283,7 @@ impl Paper {
 
     fn in_central(&mut self, nth: usize, faults: Faults) {
         let number = self.number as u64;
-        // Some of these are the beginning of others.
+        // Some ids are prefixes of other ids.
         let pmcid = if nth.is_multiple_of(2) {
             900_000 + number
         } else {
@@ -327,12 +327,12 @@ impl Paper {
         names.take(count).copied().collect()
     }
 
-    /// Returns the copy at a publisher.
+    /// Returns the [`struct@Copy`] at a publisher.
     pub(super) fn copy_at(&self, publisher: &Publisher) -> Option<&Copy> {
         self.copies.iter().find(|copy| copy.publisher == publisher)
     }
 
-    /// Returns the page that its DOI leads to.
+    /// Returns the page that the DOI leads to.
     pub(super) fn home_page(&self) -> Option<String> {
         match (self.home, &self.arxiv) {
             (Some(home), _) => Some(format!(
@@ -345,7 +345,7 @@ impl Paper {
         }
     }
 
-    /// Returns its DOI, if this agency registered it and it is not unknown.
+    /// Returns the DOI, if this [`Agency`] registered it and services know it.
     pub(super) fn doi_of(&self, agency: Agency) -> Option<&str> {
         self.doi
             .as_ref()

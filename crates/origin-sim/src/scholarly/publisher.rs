@@ -1,4 +1,4 @@
-//! Publishers and repositories: their pages, their files, and how they treat robots.
+//! Publishers and repositories: their pages, their files, and their treatment of robots.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::world::ScholarlyWorld;
 use crate::ledger::Arrival;
 use crate::reply::{Piece, ScriptedReply};
 
-/// How much a slow host sends at once, and how long it pauses then.
+/// Number of bytes that a slow host sends before each [`DRIP_PAUSE`].
 const DRIP_BYTES: usize = 16 << 10;
 const DRIP_PAUSE: Duration = Duration::from_millis(20);
 
-/// Answers for a publisher. `nth` is the number of earlier requests of the path.
+/// Responds for a [`Publisher`]. `nth` is the number of earlier requests for the path.
 pub(super) fn answer(
     world: &ScholarlyWorld,
     publisher: &Publisher,
@@ -42,7 +42,7 @@ pub(super) fn answer(
     }
 }
 
-/// Answers for the host at which the second publisher has its files.
+/// Responds for the host of the second publisher's files.
 pub(super) fn cdn(world: &ScholarlyWorld, arrival: &Arrival, nth: usize) -> ScriptedReply {
     let path = DecodedRequest::of(arrival).path;
     let number = path
@@ -71,7 +71,7 @@ fn robots(publisher: &Publisher, faults: bool) -> ScriptedReply {
     }
 }
 
-/// The bot challenge that robots get.
+/// Returns the bot challenge that robots get.
 fn bot_challenge() -> ScriptedReply {
     let html = "<!DOCTYPE html><html lang=\"en-US\"><head><title>Just a moment...</title></head>\
                 <body><noscript>Enable JavaScript and cookies to continue</noscript>\
@@ -82,7 +82,7 @@ fn bot_challenge() -> ScriptedReply {
         .header("cf-mitigated", "challenge")
 }
 
-/// Serves a file, or what this publisher serves instead.
+/// Serves a file, or the replacement that this publisher serves.
 fn give(
     world: &ScholarlyWorld,
     paper: &Paper,
@@ -123,7 +123,7 @@ fn give(
     }
 }
 
-/// Transfers the file, well or badly.
+/// Transfers the file, with its [`Trouble`] if it has one.
 fn transfer(
     world: &ScholarlyWorld,
     paper: &Paper,
@@ -150,7 +150,7 @@ fn transfer(
     }
 }
 
-/// Shows the page of a work, with the signal of this publisher where it has the file.
+/// Returns the page of a work, with the [`Signal`] of this publisher about the file.
 fn describe(
     paper: &Paper,
     publisher: &Publisher,
@@ -202,7 +202,7 @@ fn meta(name: &str, content: &str) -> String {
     format!("<meta name=\"{name}\" content=\"{content}\">")
 }
 
-/// Writes what the head of a page says about the file.
+/// Writes the declaration of the file in the head of a page.
 fn signal_in_head(signal: Signal, copy: &Copy) -> String {
     let (url, path) = (copy.url(), &copy.path);
     match signal {

@@ -1,5 +1,4 @@
-//! The registries of DOIs: Crossref and `DataCite`, and doi.org that leads to where a DOI is at
-//! home.
+//! The registries of DOIs: Crossref and `DataCite`, and doi.org with redirects to publishers.
 
 use serde_json::{Value, json};
 
@@ -98,7 +97,7 @@ fn work(paper: &Paper) -> Value {
         links.push(link(&copy.url(), "application/pdf", "text-mining"));
         links.push(link(&copy.url(), "unspecified", "similarity-checking"));
     }
-    // DOIs are printed as the publisher wrote them.
+    // DOIs are printed in the publisher's spelling.
     let printed = if paper.number.is_multiple_of(5) {
         doi.to_ascii_uppercase()
     } else {
@@ -168,7 +167,7 @@ pub(super) fn datacite(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedRep
         return decoded_request::json(404, &json!({"errors": [{"status": "404", "title": title}]}));
     };
     let doi = paper.doi_of(Agency::DataCite).unwrap_or_default();
-    // Many repositories never say where the file is.
+    // Many repositories never declare the address of the file.
     let content = paper
         .copies
         .first()

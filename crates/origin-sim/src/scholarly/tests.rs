@@ -1,4 +1,4 @@
-//! What tests can rely on in the simulated web.
+//! Tests of the properties of the simulated web.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,7 +18,7 @@ fn plan() -> LibraryPlan {
     }
 }
 
-/// Asks with a second between requests, so that no limit matters.
+/// Sends requests a second apart, so that no limit matters.
 struct Visitor {
     web: SimulatedWeb,
     seconds: std::cell::Cell<u64>,
@@ -48,7 +48,8 @@ impl Visitor {
             .unwrap()
     }
 
-    /// Asks until there is an answer, through redirects, preparations, stumbles and cuts.
+    /// Repeats a request until a response is final: through redirects, preparations, failures and
+    /// cuts.
     fn fetch(&self, url: &str) -> (u16, Vec<u8>) {
         let mut url = url.to_owned();
         for _ in 0..5 {

@@ -1,4 +1,5 @@
-//! The truth about works: which can be had, as which bytes, from where, and who leads there.
+//! The truth about works: the available files, their bytes, their addresses, and the services that
+//! lead to them.
 
 use super::Faults;
 use super::file::{TextVersion, sha256};
@@ -7,39 +8,40 @@ use super::paper::{Agency, Case, Copy, CopyMention, InputKind, Paper};
 use super::wayback;
 use super::world::ScholarlyWorld;
 
-/// What a file is.
+/// The kind of an [`ObtainableFile`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TruthFileKind {
-    /// A PDF.
+    /// A PDF of the article.
     Pdf,
     /// The article as JATS XML.
     Xml,
 }
 
-/// A file that a client which keeps to the rules gets, whole.
+/// A file that a client which obeys the rules gets as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObtainableFile {
-    /// What it is.
+    /// The kind of the file.
     pub kind: TruthFileKind,
-    /// Where it is, as catalogues and pages have it; a redirect may lead on.
+    /// The URL in catalogues and pages; a redirect may follow.
     pub url: String,
     /// The SHA-256 of its bytes, in lower-case hex.
     pub sha256: String,
-    /// Its size in bytes.
+    /// The size, in bytes.
     pub bytes: usize,
-    /// Who leads to it, directly or by a page: `openalex`, `unpaywall`, `crossref`, `arxiv`, `pmc`,
-    /// `europe_pmc`, `landing_page`, `wayback`, or the repository that has it.
+    /// The services that lead to the file, directly or by a page: `openalex`, `unpaywall`,
+    /// `crossref`, `arxiv`, `pmc`, `europe_pmc`, `landing_page`, `wayback`, or the repository with
+    /// the file.
     pub found_by: Vec<&'static str>,
 }
 
-/// Why no PDF of a work can be had.
+/// The reason why no PDF of a work is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AbsenceCause {
-    /// There is no open copy.
+    /// The work has no open copy.
     Closed,
     /// The identifier is unknown to every service.
     Unknown,
-    /// There is XML, and nothing else.
+    /// The work has XML only.
     XmlOnly,
     /// The only copy was removed, and is not archived.
     Gone,
@@ -47,48 +49,48 @@ pub enum AbsenceCause {
     BotChallenge,
     /// The only copy is a page that says it is a PDF.
     Stub,
-    /// The only copy is where robots.txt forbids to go.
+    /// robots.txt forbids the location of the only copy.
     Disallowed,
 }
 
-/// The truth about one work.
+/// The truth about one work: its identifier, its files, or its [`AbsenceCause`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkTruth {
     /// The canonical text of its user-supplied identifier: `doi:10.…`, `arxiv:…`, `pmid:…`,
     /// `pmcid:PMC…`, `openalex:W…`, or a URL.
     pub id: String,
-    /// Its title.
+    /// The title of the work.
     pub title: String,
-    /// Its year.
+    /// The year of publication.
     pub year: i32,
-    /// The files that can be had.
+    /// The [`ObtainableFile`]s of the work.
     pub copies: Vec<ObtainableFile>,
     /// URLs of files that are gone, and that the Wayback Machine may have kept.
     pub gone: Vec<String>,
-    /// Why there is no PDF, when there is none.
+    /// The reason for a missing PDF; `None` if there is a PDF.
     pub because: Option<AbsenceCause>,
 }
 
 impl WorkTruth {
-    /// Returns the files of a kind.
+    /// Returns the files of a [`TruthFileKind`].
     pub fn of_kind(&self, kind: TruthFileKind) -> impl Iterator<Item = &ObtainableFile> {
         self.copies.iter().filter(move |copy| copy.kind == kind)
     }
 
-    /// Returns whether a PDF can be had.
+    /// Returns true if a PDF is available.
     #[must_use]
     pub fn has_pdf(&self) -> bool {
         self.of_kind(TruthFileKind::Pdf).next().is_some()
     }
 
-    /// Returns whether JATS XML can be had.
+    /// Returns true if JATS XML is available.
     #[must_use]
     pub fn has_xml(&self) -> bool {
         self.of_kind(TruthFileKind::Xml).next().is_some()
     }
 }
 
-/// Returns the truth about a work.
+/// Returns the [`WorkTruth`] of a [`Paper`].
 pub(super) fn of(world: &ScholarlyWorld, paper: &Paper) -> WorkTruth {
     let faults = world.plan.faults;
     let copies: Vec<ObtainableFile> = at_publishers(world, paper)
@@ -126,7 +128,7 @@ impl ObtainableFile {
     }
 }
 
-/// Returns the copies at publishers and in repositories, and the archived ones.
+/// Returns the copies at publishers and in repositories, and the archived copies.
 fn at_publishers(world: &ScholarlyWorld, paper: &Paper) -> Vec<ObtainableFile> {
     let copies = paper.copies.iter().filter_map(|copy| {
         let bytes = world.pdf(paper, copy.version);
@@ -160,7 +162,7 @@ fn on_arxiv(world: &ScholarlyWorld, paper: &Paper) -> Option<ObtainableFile> {
     ))
 }
 
-/// Returns the files in `PubMed` Central and Europe PMC.
+/// Returns the [`ObtainableFile`]s in `PubMed` Central and Europe PMC.
 fn in_central(world: &ScholarlyWorld, paper: &Paper) -> Vec<ObtainableFile> {
     let Some(central) = paper.central else {
         return Vec::new();
@@ -205,7 +207,7 @@ fn in_central(world: &ScholarlyWorld, paper: &Paper) -> Vec<ObtainableFile> {
     copies
 }
 
-/// Returns which services lead to a copy at a publisher.
+/// Returns the services that lead to a copy at a publisher.
 fn finders(paper: &Paper, copy: &Copy) -> Vec<&'static str> {
     let at_home = paper.home == Some(copy.publisher);
     let doi = paper.doi.is_some();
@@ -243,7 +245,7 @@ fn because(paper: &Paper, faults: Faults) -> AbsenceCause {
     }
 }
 
-/// Returns the arXiv id as the user writes it: some name the version.
+/// Returns the arXiv id as the user writes it: some have a version.
 pub(super) fn spelt_arxiv(paper: &Paper) -> Option<String> {
     let (id, version) = paper
         .arxiv

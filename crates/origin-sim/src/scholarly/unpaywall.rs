@@ -1,4 +1,4 @@
-//! Unpaywall: open copies of what Crossref knows.
+//! Unpaywall: open copies of the works that Crossref lists.
 
 use serde_json::{Value, json};
 

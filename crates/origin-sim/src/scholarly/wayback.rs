@@ -10,7 +10,7 @@ use super::world::ScholarlyWorld;
 use crate::ledger::Arrival;
 use crate::reply::ScriptedReply;
 
-/// Returns the URL of the archived copy, if there is one.
+/// Returns the URL of the archived [`struct@Copy`], if there is one.
 pub(super) fn url(copy: &Copy) -> Option<String> {
     copy.archived
         .as_ref()
@@ -40,7 +40,7 @@ pub(super) fn answer(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply
     }
 }
 
-/// Finds the archived copy of a URL.
+/// Finds the archived [`struct@Copy`] of a URL.
 fn kept<'a>(world: &'a ScholarlyWorld, original: &str) -> Option<(&'a Paper, &'a Copy)> {
     let bare = |url: &str| {
         url.trim_start_matches("https://")

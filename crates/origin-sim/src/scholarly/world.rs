@@ -10,7 +10,7 @@ use super::hosts::Publisher;
 use super::paper::{Case, Central, Copy, Paper};
 use super::{Faults, LibraryPlan};
 
-/// The works of a plan, with their indexes.
+/// The works of a [`LibraryPlan`], with their indexes.
 #[derive(Debug)]
 pub(super) struct ScholarlyWorld {
     pub(super) plan: LibraryPlan,
@@ -81,8 +81,8 @@ impl ScholarlyWorld {
             .map(|at| &self.papers[*at])
     }
 
-    /// Finds a work by its arXiv id, with or without a version; versions that do not exist are not
-    /// found.
+    /// Finds a [`Paper`] by its arXiv id, with or without a version. A version that does not exist
+    /// is not found.
     pub(super) fn with_arxiv(&self, id: &str) -> Option<&Paper> {
         let id = id.trim().to_ascii_lowercase();
         let versioned = id
@@ -103,7 +103,7 @@ impl ScholarlyWorld {
             .map(|at| &self.papers[*at])
     }
 
-    /// Finds a work by its PMC id, with or without the letters.
+    /// Finds a [`Paper`] by its PMC id, with or without the letters.
     pub(super) fn with_pmcid(&self, pmcid: &str) -> Option<(&Paper, Central)> {
         let digits = pmcid
             .trim()
@@ -127,7 +127,7 @@ impl ScholarlyWorld {
             .map(|at| &self.papers[*at])
     }
 
-    /// Finds the work whose page, or file, at a publisher has this path.
+    /// Finds the [`Paper`] whose page or file at a publisher has this path.
     pub(super) fn at(&self, publisher: &Publisher, path: &str) -> Option<&Paper> {
         let mut parts = path.trim_start_matches('/').split('/');
         let number = parts.find_map(|part| part.trim_end_matches(".pdf").parse::<usize>().ok())?;
@@ -139,7 +139,7 @@ impl ScholarlyWorld {
         file::pdf(self.plan.seed, paper.number, version, &self.plan.file_bytes)
     }
 
-    /// Returns what is behind a copy's file when nothing else goes wrong.
+    /// Returns the bytes of a copy's file, without a fault of the transfer.
     pub(super) fn file(&self, paper: &Paper, copy: &Copy) -> Bytes {
         let whole = self.pdf(paper, copy.version);
         if copy.trouble == super::paper::Trouble::Spoilt {

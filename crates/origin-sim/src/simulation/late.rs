@@ -1,7 +1,7 @@
-//! How a real machine differs from an exact one: sleeps end late, and stores are slow.
+//! The differences between a real machine and an exact one: sleeps end late, and stores are slow.
 //!
-//! A simulation that ends every sleep at its exact instant hides what lateness does to waiting
-//! requests: so a hub in a simulation runs on this, unless a test asks for exact time.
+//! A simulation that ends every sleep at its exact instant hides the effect of lateness on waiting
+//! requests. So a hub in a simulation runs on [`LateRuntime`], unless a test needs exact time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,18 +19,18 @@ use parking_lot::Mutex;
 
 use super::Simulation;
 
-/// How late a sleep usually ends at most, in microseconds.
+/// Maximum usual lateness of a sleep, in microseconds.
 const USUAL_LATENESS: u64 = 20_000;
-/// How late it rarely ends, in microseconds.
+/// Maximum rare lateness of a sleep, in microseconds.
 const RARE_LATENESS: u64 = 500_000;
-/// One sleep in this many ends very late, and one answer of a store in this many is very slow.
+/// Number of sleeps per very late sleep, and of store replies per very slow reply.
 const RARE_ONE_IN: u32 = 200;
-/// How long a store usually takes at most, in microseconds.
+/// Maximum usual delay of a store, in microseconds.
 const USUAL_DELAY: u64 = 2_000;
-/// How long it rarely takes, in microseconds.
+/// Maximum rare delay of a store, in microseconds.
 const RARE_DELAY: u64 = 60_000;
 
-/// Samples how late sleeps and answers are.
+/// Samples the lateness of sleeps and the delay of store replies.
 #[derive(Clone)]
 pub(super) struct Lateness(Arc<Mutex<fastrand::Rng>>);
 
@@ -58,11 +58,11 @@ impl Lateness {
     }
 }
 
-/// A runtime whose sleeps end late.
+/// A [`Runtime`] whose sleeps end late.
 pub(super) struct LateRuntime {
     pub(super) simulation: Simulation,
     pub(super) lateness: Lateness,
-    /// The process that it runs in.
+    /// The number of its process.
     pub(super) process: usize,
 }
 
@@ -89,14 +89,14 @@ impl Runtime for LateRuntime {
     }
 }
 
-/// A store in memory whose answers take time, as those of a file or a server do.
+/// A [`MemoryStore`] whose replies take time, like those of a file or a server.
 pub(super) struct LateStore {
     pub(super) inner: Arc<MemoryStore>,
     pub(super) simulation: Simulation,
     pub(super) lateness: Lateness,
-    /// Whether several hubs of the simulation use it, as processes do.
+    /// True if several hubs of the simulation use the store, as processes do.
     pub(super) shared: bool,
-    /// The round trip to it, if it is on another machine.
+    /// The round trip to the store, if the store is on another machine.
     pub(super) round_trip: Option<Duration>,
 }
 
@@ -140,14 +140,14 @@ struct LateSite {
 }
 
 impl LateSite {
-    /// Returns a sleep as long as an answer takes.
+    /// Returns a sleep of the duration of a store reply.
     fn delivery(&self) -> Sleep {
         self.simulation
             .sleep(self.round_trip.unwrap_or_default() + self.lateness.of_store())
     }
 }
 
-/// The answer to an operation on its way. A permit or reservation is given back if it is dropped.
+/// The reply to an operation, on its way. If dropped, a permit or reservation is released.
 struct LateAnswer {
     sleep: Sleep,
     result: Option<Result<SiteResult, StoreError>>,
@@ -184,7 +184,8 @@ impl SiteHandle for LateSite {
         self.inner.budget(key)
     }
 
-    /// Applies an operation now, and delivers its answer later; that to an operator at once.
+    /// Applies an operation now, and delivers its reply later. Replies to an operator are
+    /// immediate.
     fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         let is_late = matches!(
             operation,

@@ -10,22 +10,22 @@ use parking_lot::Mutex;
 use super::late::{LateRuntime, Lateness};
 use super::{Simulation, Task};
 
-/// What a process does.
+/// The state of a simulated [`Process`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProcessState {
     Running,
-    /// It is paused, as by SIGSTOP.
+    /// Paused, as by SIGSTOP.
     Paused,
-    /// It was killed: nothing of it runs again, not even what a dropped value would do.
+    /// Killed: nothing of the process runs again, not even the destructors of its values.
     Dead,
 }
 
-/// The processes of a world, and the tasks that wait for them to run.
+/// The processes of a world, and the tasks that wait for a paused process.
 #[derive(Default)]
 pub(super) struct Processes(Mutex<Vec<(ProcessState, Vec<Arc<Task>>)>>);
 
 impl Processes {
-    /// Returns a task that may run now; keeps it otherwise.
+    /// Returns a [`Task`] that may run now; keeps any other task.
     pub(super) fn may_run(&self, task: Arc<Task>) -> Option<Arc<Task>> {
         let mut all = self.0.lock();
         match task
@@ -47,7 +47,7 @@ impl Processes {
         all.len()
     }
 
-    /// Changes the state of a process, and returns what may run again.
+    /// Changes the [`ProcessState`] of a process, and returns the tasks that may run again.
     fn set(&self, process: usize, state: ProcessState) -> Vec<Arc<Task>> {
         let mut all = self.0.lock();
         let (was, kept) = &mut all[process - 1];
@@ -63,7 +63,7 @@ impl Processes {
     }
 }
 
-/// A simulated process.
+/// A simulated process in a [`Simulation`].
 #[derive(Clone)]
 pub struct Process {
     simulation: Simulation,
@@ -78,7 +78,7 @@ impl Process {
         }
     }
 
-    /// Returns the runtime for a hub in this process.
+    /// Returns the [`Runtime`] for a hub in this process.
     #[must_use]
     pub fn runtime(&self) -> Arc<dyn Runtime> {
         let lateness = self
@@ -94,12 +94,12 @@ impl Process {
         })
     }
 
-    /// Starts a task in this process.
+    /// Starts a task in this [`Process`].
     pub fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.simulation.spawn_in(self.number, Box::pin(work));
     }
 
-    /// Kills the process as `kill -9` does.
+    /// Kills the [`Process`], like `kill -9`.
     pub fn kill(&self) {
         self.simulation
             .0
@@ -107,7 +107,7 @@ impl Process {
             .set(self.number, ProcessState::Dead);
     }
 
-    /// Pauses the process for a time.
+    /// Pauses the [`Process`] for a time.
     pub fn pause(&self, length: Duration) {
         self.simulation
             .0

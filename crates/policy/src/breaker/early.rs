@@ -1,8 +1,8 @@
-//! Early probes: the schedule of an outage that failures and connection faults opened.
+//! Early probes: the schedule of probes in an outage after failures or connection faults.
 //!
-//! A fixed reset turns an outage of ten seconds into one of a minute. So the next probe comes after
-//! a share of the time that the outage has lasted, and no later than the fixed reset would allow.
-//! The outage is one open however many of its probes fail. Until the fixed reset would have ended,
+//! A fixed reset makes a minute of an outage of ten seconds. Therefore the next probe is
+//! sent after a share of the outage's length so far, and no later than the fixed reset allows. An
+//! outage counts as one open, even if many of its probes fail. Before the end of the fixed reset,
 //! one probe is in flight at a time.
 
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::time::BootInstant;
 
 /// The shortest time to the next probe.
 const MIN_PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// The next probe comes after one part in so many of the time since the first open.
+/// The divisor of the time since the first open that gives the time to the next probe.
 const PROBE_INTERVAL_DIVISOR: u32 = 5;
-/// By which share of itself the wait is spread, to either side.
+/// The share of the wait by which a random spread shortens or lengthens it.
 const PROBE_SPREAD_SHARE: f64 = 0.1;
 
-/// Returns how long after a failed probe was sent the next one comes, in an outage that has lasted for
+/// Returns the wait from a failed probe to the next one, in an outage that has lasted for
 /// `elapsed`.
 #[expect(
     clippy::cast_precision_loss,
@@ -29,7 +29,7 @@ pub(super) fn wait(elapsed: Duration, cap: Duration, jitter_sample: f64) -> Dura
     let middle = (elapsed / PROBE_INTERVAL_DIVISOR)
         .max(MIN_PROBE_INTERVAL)
         .min(cap);
-    // In whole microseconds.
+    // Boot instants count whole microseconds.
     let spread = 1.0 - PROBE_SPREAD_SHARE + 2.0 * PROBE_SPREAD_SHARE * jitter_sample;
     Duration::from_micros((middle.as_micros() as f64 * spread).floor() as u64)
 }
@@ -37,20 +37,20 @@ pub(super) fn wait(elapsed: Duration, cap: Duration, jitter_sample: f64) -> Dura
 /// A probe that failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FailedProbe {
-    /// When it was sent.
+    /// The instant at which the probe was sent.
     pub(super) sent: BootInstant,
-    /// The jitter sample of early probes, where they apply.
+    /// The jitter sample of early probes; `None` if early probes do not apply.
     pub(super) jitter_sample: Option<f64>,
-    /// How long the host is to be left alone, if that was stated or learned.
+    /// The time without requests that the server declared or a learned limit requires.
     pub(super) wait: Option<Duration>,
-    /// Whether the server refused the request: it is up.
+    /// Set if the server refused the request, which shows that the server is up.
     pub(super) is_refusal: bool,
 }
 
 impl FailedProbe {
-    /// Returns when the next probe comes, in an outage that has lasted for `elapsed`: by the
-    /// schedule, and no earlier than the server said. The time that the answer took is part of the
-    /// schedule's wait, up to half of it.
+    /// Returns the instant of the next probe, in an outage that has lasted for `elapsed`. The
+    /// instant is never earlier than the server declared. The response time counts towards the
+    /// scheduled wait, up to half of it.
     fn next(self, elapsed: Duration, cap: Duration, now: BootInstant) -> Option<BootInstant> {
         let jitter_sample = self.jitter_sample?;
         let wait = wait(elapsed, cap, jitter_sample);
@@ -64,14 +64,15 @@ impl FailedProbe {
 }
 
 impl Breaker {
-    /// Returns when the running outage opened the breaker first, if early probes apply to it.
+    /// Returns when the current outage first opened the breaker; `None` if early probes do not
+    /// apply.
     fn outage_began(&self) -> Option<BootInstant> {
         self.trip.as_ref()?;
         let began = self.past.as_deref()?.turned_at;
         (began > BootInstant::ZERO).then_some(began)
     }
 
-    /// Returns the reset in force: of the open that there is, or of the next one.
+    /// Returns the reset of the current open or, for a closed [`Breaker`], of the next one.
     #[must_use]
     pub fn reset_in_force(&self, policy: &BreakerPolicy) -> Duration {
         let opens = |past: &FailureHistory| if self.has_tripped() { past.opens } else { 0 };
@@ -82,7 +83,7 @@ impl Breaker {
         policy.reset_after(opens, learned)
     }
 
-    /// Returns whether a probe at `now` is an early one: before the fixed reset would have ended.
+    /// Returns whether a probe at `now` is early: before the end of the fixed reset.
     pub(super) fn probes_early(&self, policy: &BreakerPolicy, now: BootInstant) -> bool {
         policy.early_probes
             && self
@@ -90,8 +91,8 @@ impl Breaker {
                 .is_some_and(|began| now < began + self.reset_in_force(policy))
     }
 
-    /// Waits for the next probe of a running outage after one that failed, and returns `None`
-    /// where early probes do not apply. The open stays the one that it is.
+    /// Schedules the next probe of an outage after a failed one, within the same open. Returns
+    /// `None` if early probes do not apply.
     pub(super) fn await_next_probe(
         &mut self,
         policy: &BreakerPolicy,

@@ -1,4 +1,4 @@
-//! The leases of probes: taken while half-open, prolonged by heartbeats, released by results.
+//! The leases of probes: taken while half-open, renewed by heartbeats, released by results.
 
 use super::Breaker;
 use super::trip::ProbeLease;
@@ -6,7 +6,7 @@ use crate::role::Role;
 use crate::time::BootInstant;
 
 impl Breaker {
-    /// Returns how many probes of `role` are in flight at `now`.
+    /// Returns how many probes of a [`Role`] are in flight at `now`.
     #[must_use]
     pub fn leases(&self, role: Role, now: BootInstant) -> usize {
         let leases = self.trip.iter().flat_map(|trip| &trip.leases);
@@ -15,7 +15,7 @@ impl Breaker {
             .count()
     }
 
-    /// Takes a lease for the probe `id`, or prolongs the one it has.
+    /// Takes a [`ProbeLease`] for the probe `id`, or renews its lease.
     pub fn lease(&mut self, id: u64, role: Role, expires: BootInstant) {
         if let Some(trip) = self.trip.as_deref_mut() {
             match trip.leases.iter_mut().find(|lease| lease.id == id) {
@@ -25,7 +25,7 @@ impl Breaker {
         }
     }
 
-    /// Prolongs the leases of `ids`.
+    /// Renews the leases of `ids`.
     pub fn renew(&mut self, ids: &[u64], expires: BootInstant) {
         let leases = self.trip.iter_mut().flat_map(|trip| &mut trip.leases);
         for lease in leases.filter(|lease| ids.contains(&lease.id)) {
@@ -33,7 +33,7 @@ impl Breaker {
         }
     }
 
-    /// Releases the lease of `id`, and returns whether there was one.
+    /// Releases the lease of `id`, and returns whether there was a lease.
     pub fn release(&mut self, id: u64) -> bool {
         let Some(trip) = self.trip.as_deref_mut() else {
             return false;

@@ -1,46 +1,48 @@
-//! The settings of a breaker.
+//! The settings of a [`Breaker`](crate::breaker::Breaker).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// So many failures within a time open the breaker for a cooldown.
+/// A rule that opens a [`Breaker`](crate::breaker::Breaker) after a number of failures within a
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollingWindow {
-    /// How many failures.
+    /// The number of failures that opens the breaker.
     pub threshold_failures: NonZeroU32,
-    /// Within which time.
+    /// The time within which the failures count.
     pub within: Duration,
-    /// For how long it opens.
+    /// The length of the open.
     pub cooldown: Duration,
 }
 
-/// The policy of one breaker.
+/// The policy of one [`Breaker`](crate::breaker::Breaker).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BreakerPolicy {
-    /// Failures in a row that open it.
+    /// The number of failures in a row that opens the breaker.
     pub fail_max: NonZeroU32,
-    /// How long an open lasts; with early probes, the longest wait for one during the first open.
+    /// The length of an open. With early probes, the longest wait for a probe during the first
+    /// open.
     pub reset: Duration,
-    /// The longest that repeated opens, or what servers ask for, lengthen it to.
+    /// The upper limit of the reset, after repeated opens or by request of a server.
     pub reset_ceiling: Duration,
-    /// The longest block that a server may ask for.
+    /// The longest block that a server may request.
     pub retry_after_cap: Duration,
-    /// Opens on failures that are not in a row, where set.
+    /// The rule for failures that are not in a row, if any.
     pub window: Option<RollingWindow>,
-    /// How many probes of each role may be out at once while half-open.
+    /// The number of concurrent probes of each [`Role`](crate::role::Role) while half-open.
     pub trial_calls: [u32; 3],
     /// The longest delay of a probe.
     pub jitter: Duration,
-    /// A block for a throttling answer without Retry-After, where set.
+    /// The length of a block after a throttling response without Retry-After; `None` for no block.
     pub throttle_block: Option<Duration>,
-    /// Throttling answers to requests sent before the last one that counted are the same
-    /// congestion: they count once.
+    /// Set if throttling responses to requests from before the last counted one do not count,
+    /// because they show the same congestion.
     pub one_failure_per_epoch: bool,
-    /// Whether an open by failures and connection faults is probed before its reset ends.
+    /// Set if an open after failures and connection faults is probed before its reset ends.
     pub early_probes: bool,
-    /// Decide and record, but refuse nothing.
+    /// Set in shadow mode: the breaker decides and records, but refuses no request.
     pub shadow: bool,
 }
 
@@ -63,8 +65,8 @@ impl Default for BreakerPolicy {
 }
 
 impl BreakerPolicy {
-    /// Returns how long the `opens`-th open in a row lasts: twice the one before, up to the
-    /// ceiling; always the same without early probes.
+    /// Returns the length of the `opens`-th open in a row. With early probes, each open lasts twice
+    /// as long as the one before, up to the ceiling.
     #[must_use]
     pub fn reset_after(&self, opens: u32, learned: Duration) -> Duration {
         let doublings = if self.early_probes {

@@ -1,4 +1,4 @@
-//! What results, Retry-After and operators change in a breaker.
+//! The effect of results, Retry-After and operators on a [`Breaker`].
 
 use std::time::Duration;
 
@@ -8,40 +8,40 @@ use super::{Breaker, BreakerPolicy, BreakerState, FAILURE_MEMORY, OpenReason, Tr
 use crate::classify::AttemptMeaning;
 use crate::time::BootInstant;
 
-/// The least time that an open lasts, whatever was stated or learned.
+/// The shortest open, even if the server declared a shorter wait.
 const SHORTEST_OPEN: Duration = Duration::from_millis(500);
 
-/// The result of a request, as a breaker counts it.
+/// The result of a request, as a [`Breaker`] counts it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settlement {
-    /// What it means.
+    /// The [`AttemptMeaning`] of the result for the breaker.
     pub outcome: AttemptMeaning,
-    /// The generation in which the request was admitted.
+    /// The generation of the breaker in which the request was admitted.
     pub generation: u32,
-    /// When it was sent.
+    /// The instant at which the request was sent.
     pub sent: BootInstant,
-    /// A random share in 0..1, for the wait before the next probe.
+    /// A random number in `0..1` for the wait before the next probe.
     pub jitter_sample: f64,
-    /// How long the host is to be left alone, if the server stated it or a learned limit implies
-    /// it. An open by this result lasts as long, instead of the reset.
+    /// The time without requests that the server declared or a learned limit requires. An open by
+    /// this result lasts that long, instead of the reset.
     pub wait: Option<Duration>,
 }
 
-/// How an open begins.
+/// The start of an open.
 struct BreakerOpening {
     reason: OpenReason,
-    /// How long it lasts, where that is not the reset.
+    /// The length of the open, if it differs from the reset.
     length: Option<Duration>,
-    /// The jitter sample of early probes, where they apply.
+    /// The jitter sample of early probes; `None` if early probes do not apply.
     early: Option<f64>,
 }
 
 impl Breaker {
     /// Counts the result of a request.
     ///
-    /// A result of an older generation changes nothing. Success and neutral answers both prove that
-    /// the origin is up and close a half-open breaker; in a closed one a success clears the
-    /// failures and a neutral answer leaves them.
+    /// A result of an earlier generation has no effect. Success and a neutral response both prove
+    /// that the origin is up, and close a half-open breaker. In a closed breaker, success clears
+    /// the failures, and a neutral response keeps them.
     pub fn settle(
         &mut self,
         policy: &BreakerPolicy,
@@ -73,7 +73,8 @@ impl Breaker {
                 if outcome == AttemptMeaning::Throttled {
                     self.past().throttled_at = now;
                 }
-                // A throttled origin is up: it says when to come back, or the reset applies.
+                // A throttling origin is up, so there are no early probes: Retry-After or the reset
+                // applies.
                 let early = (policy.early_probes && outcome == AttemptMeaning::Failure)
                     .then_some(settlement.jitter_sample);
                 let probe = FailedProbe {
@@ -91,7 +92,7 @@ impl Breaker {
         self.past.get_or_insert_default()
     }
 
-    /// Closes it.
+    /// Closes the breaker.
     fn shut(&mut self, now: BootInstant) -> Transition {
         self.trip = None;
         self.failures = 0;
@@ -141,9 +142,9 @@ impl Breaker {
                 recent.pop_front();
             }
             if recent.len() >= threshold {
-                // Failures between successes are not an outage that a probe can see the end of: the
-                // configured cooldown applies. A server that refuses a request and says when to come
-                // back is up.
+                // A probe cannot detect the end of failures between successes, so the configured
+                // cooldown applies. If a server refuses a request and declares a wait, that wait
+                // applies instead.
                 let stated = length.filter(|_| probe.is_refusal);
                 let opening = BreakerOpening {
                     reason: OpenReason::RollingWindow,
@@ -182,7 +183,7 @@ impl Breaker {
         {
             past.opens = 0;
         }
-        // What a server once stated counts less after a healthy hour.
+        // A wait that a server declared long ago counts less after a healthy hour.
         if was_closed
             && past.learned_reset > Duration::ZERO
             && past.turned_at + FAILURE_MEMORY <= now
@@ -211,9 +212,9 @@ impl Breaker {
         }
     }
 
-    /// Blocks it until `until`: never shortens a block that is there.
+    /// Blocks the host until an instant, and never shortens an existing block.
     ///
-    /// A new block begins a generation; one that only lengthens a running open or block does not.
+    /// A new block begins a generation. A block that only lengthens an open or a block does not.
     pub fn block(
         &mut self,
         until: BootInstant,
@@ -232,8 +233,8 @@ impl Breaker {
             }
             return None;
         }
-        // A block of a closed breaker is not an outage; one of a half-open breaker leaves it as it
-        // was.
+        // A block of a closed breaker is not an outage. A block of a half-open breaker does not end
+        // its outage.
         if from == BreakerState::Closed
             && let Some(past) = self.past.as_deref_mut()
         {
@@ -254,8 +255,8 @@ impl Breaker {
         })
     }
 
-    /// Learns from a Retry-After: if a server states more than the reset twice in a row, the reset
-    /// grows to it.
+    /// Learns from a Retry-After. If a server requests more than the reset twice in a row, the
+    /// reset grows to that time.
     pub fn learn(&mut self, policy: &BreakerPolicy, asked: Duration) {
         let past = self.past();
         if asked <= policy.reset {
@@ -268,12 +269,12 @@ impl Breaker {
         }
     }
 
-    /// Advances the generation by a number.
+    /// Increases the generation by a number.
     pub(crate) fn advance_generations(&mut self, generations: u32) {
         self.generation = self.generation.wrapping_add(generations);
     }
 
-    /// Closes it on an operator's request, and clears block, open and counts.
+    /// Closes the breaker at an operator's request, and clears block, open and counts.
     pub fn close(&mut self, now: BootInstant) -> Option<Transition> {
         let from = self.state(now);
         let generation = self

@@ -1,4 +1,4 @@
-//! The states of a breaker, the reasons for an open, and the answers to requests.
+//! The states of a breaker, the reasons for an open, and decisions about requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,28 +8,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::BootInstant;
 
-/// Why a breaker is open.
+/// The reason why a breaker is open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OpenReason {
-    /// `fail_max` failures in a row.
+    /// A number of failures in a row:
+    /// [`BreakerPolicy::fail_max`](crate::breaker::BreakerPolicy::fail_max).
     Consecutive,
-    /// As many failures within a window as its threshold, with or without successes between them.
+    /// A number of failures within a [`RollingWindow`](crate::breaker::RollingWindow), with or
+    /// without successes between them.
     RollingWindow,
-    /// The server stated a Retry-After.
+    /// A Retry-After of the server.
     RetryAfter,
-    /// An operator opened it, with this text.
+    /// An operator's request, with this text.
     Operator(Arc<str>),
-    /// A probe of a half-open breaker failed.
+    /// A failed probe of a half-open breaker.
     ProbeFailed,
-    /// A throttling answer without Retry-After, where config sets a block for those.
+    /// A throttling response without Retry-After, if configuration sets a block for that case.
     Throttled,
-    /// A probe of a running outage failed, and the next one is awaited: not a new open. A change of
-    /// state has this reason, a breaker keeps the one of its open.
+    /// A failed probe of an outage, within the same open. Only a [`Transition`] has this reason;
+    /// the breaker keeps the reason of its open.
     EarlyProbeFailed,
 }
 
 impl OpenReason {
-    /// Reads what [`fmt::Display`] writes.
+    /// Parses the text that [`fmt::Display`] writes.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Some(match word {
@@ -58,19 +60,19 @@ impl fmt::Display for OpenReason {
     }
 }
 
-/// The state of a breaker as callers see it.
+/// The state of a breaker, as callers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BreakerState {
-    /// Every request is admitted.
+    /// Admits every request.
     Closed,
-    /// No request is admitted.
+    /// Admits no request.
     Open,
-    /// A few probes are admitted.
+    /// Admits a few probes.
     HalfOpen,
 }
 
 impl BreakerState {
-    /// Reads the word used in events and tables.
+    /// Parses the word used in events and tables.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Closed, Self::Open, Self::HalfOpen]
@@ -89,38 +91,39 @@ impl BreakerState {
     }
 }
 
-/// A change of state, for telemetry.
+/// A change of a [`BreakerState`], for telemetry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// Before.
+    /// The [`BreakerState`] before the change.
     pub from: BreakerState,
-    /// After.
+    /// The [`BreakerState`] after the change.
     pub to: BreakerState,
-    /// The failures in a row at that instant.
+    /// The number of failures in a row at that instant.
     pub fail_count: u32,
-    /// How long an open lasts, for a change to open.
+    /// The length of the open, for a change to open.
     pub reset: Option<Duration>,
-    /// Why, for a change to open.
+    /// The [`OpenReason`] of the open, for a change to open.
     pub reason: Option<OpenReason>,
 }
 
-/// The answer of a breaker to a request.
+/// The decision of a breaker about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BreakerAdmission {
-    /// Closed: send.
+    /// Permission to send, because the breaker is closed.
     Permit,
-    /// Half-open with a free trial call: send as a probe after up to `jitter`, holding a lease.
+    /// Permission to send a probe under a lease, after a delay of up to `jitter`. The breaker is
+    /// half-open.
     Probe {
         /// The longest delay of the probe, so that probes of many processes do not coincide.
         jitter: Duration,
     },
-    /// Open, or half-open with every trial call leased.
+    /// A refusal: the breaker is open, or half-open with all probes in flight.
     Refused {
-        /// When to ask again.
+        /// The instant of the next try.
         until: BootInstant,
-        /// Why it is open, or was.
+        /// The [`OpenReason`] of the open, which remains while half-open.
         reason: OpenReason,
-        /// Half-open: a probe is in flight and its result is awaited.
+        /// Set while half-open: a probe is in flight, and its result is awaited.
         probing: bool,
     },
 }

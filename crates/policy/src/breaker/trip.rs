@@ -1,4 +1,4 @@
-//! What a breaker remembers while it is open, blocked or half-open, and of earlier failures.
+//! The data of a breaker that is open, blocked or half-open, and of its earlier failures.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::OpenReason;
 use crate::role::Role;
 use crate::time::BootInstant;
 
-/// The lease of a probe. Released, settled or expired; never lost.
+/// The lease of a probe, which ends by release, result or expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ProbeLease {
     pub(super) id: u64,
@@ -24,7 +24,7 @@ pub(super) struct HostBlock {
     pub(super) reason: OpenReason,
 }
 
-/// What a breaker that is not plainly closed remembers.
+/// The data of a breaker that is open, blocked or half-open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct TripState {
     /// The end of the inferred open; in the past once half-open.
@@ -33,12 +33,12 @@ pub(super) struct TripState {
     pub(super) block: Option<HostBlock>,
     pub(super) half_open: bool,
     pub(super) leases: Vec<ProbeLease>,
-    /// Which process or operator opened it, for display.
+    /// The process or operator that opened the breaker, for display.
     pub(super) by: Option<Arc<str>>,
 }
 
 impl TripState {
-    /// Starts an open, or a block.
+    /// Creates the data of an open, or of a [`HostBlock`].
     pub(super) fn new(
         open_until: BootInstant,
         reason: OpenReason,
@@ -60,7 +60,7 @@ impl TripState {
             .map_or(self.open_until, |block| block.until.max(self.open_until))
     }
 
-    /// Returns the reason of whichever lasts longer, the block or the inferred open.
+    /// Returns the [`OpenReason`] of the block or of the inferred open, whichever lasts longer.
     pub(super) fn reason(&self) -> &OpenReason {
         match &self.block {
             Some(block) if block.until >= self.open_until => &block.reason,
@@ -69,16 +69,16 @@ impl TripState {
     }
 }
 
-/// What a breaker that has failed before remembers.
+/// The data of earlier failures of a breaker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct FailureHistory {
-    /// Opens in a row.
+    /// The number of opens in a row.
     pub(super) opens: u32,
-    /// How often in a row a server asked for more than the configured reset.
+    /// The number of times in a row that a server requested more than the configured reset.
     pub(super) outlasted: u32,
     pub(super) learned_reset: Duration,
-    /// When it closed last; while it is open or half-open, when the outage opened it first, or
-    /// zero where early probes do not apply.
+    /// The instant of the last close. While open or half-open, the instant at which the outage
+    /// first opened the breaker; zero if early probes do not apply.
     pub(super) turned_at: BootInstant,
     pub(super) failed_at: BootInstant,
     pub(super) throttled_at: BootInstant,

@@ -1,8 +1,8 @@
-//! The first instant at which a weight fits every window of a budget.
+//! The first instant at which a request fits every window of a budget.
 //!
-//! Each window looks a number of used permits back and adds its width; the latest of these instants
-//! holds for all. Uses that are still to come (requests that dial, or wait with an earlier
-//! position) count beside the history.
+//! A window looks up the used permit that must leave it first, and adds its width. The latest of
+//! these instants applies. Expected uses count beside the history: those of requests that connect,
+//! or that wait with an earlier position.
 
 use super::{Budget, Reservation};
 use crate::pacing::{FitMode, Spacing};
@@ -11,26 +11,26 @@ use crate::ring::{BucketRing, EXACT_LIMIT};
 use crate::time::BootInstant;
 use crate::windows::{Multiplier, Windows};
 
-/// The shortest turn, in microseconds: about the resolution of timers.
+/// The shortest stagger in microseconds: about the resolution of timers.
 const SHORTEST_TURN: u64 = 2_000;
-/// The longest turn, in microseconds: sleeps end late by about that much.
+/// The longest stagger in microseconds: about the delay with which sleeps end.
 const MAX_STAGGER_MICROS: u64 = 25_000;
 
-/// A use that is still to come: when it is expected, and how much it takes.
+/// An expected use: its instant and its weight.
 pub(crate) type CountedUse = (BootInstant, u32);
 
-/// The first instant that fits, and the window that says so.
+/// The first instant that fits, and the window that decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowFit {
-    /// Not before this.
+    /// The first instant that fits.
     pub at: BootInstant,
-    /// The window that asks for the longest wait, if any does.
+    /// The [`Window`] that requires the longest wait, if any.
     pub because: Option<Window>,
 }
 
 impl Budget {
-    /// Finds the first instant that fits where there are only used permits: the latest instant over
-    /// all windows. Returns the index of the window that gave it.
+    /// Finds the first instant that fits if only used permits count: the latest instant of all
+    /// [`Windows`]. Returns also the index of the window that decided.
     #[inline]
     pub(crate) fn plain_fit(
         &self,
@@ -76,8 +76,8 @@ impl Budget {
         (at, latest)
     }
 
-    /// Returns whether a spacing holds: for a request that is paced, and where it spreads a long
-    /// window, while the backlog exceeds what that window has left.
+    /// Returns whether a [`Spacing`] applies. Spacing applies only to paced requests. If the
+    /// spacing spreads a long window, the backlog must exceed the rest of that window.
     #[inline]
     fn holds(
         &self,
@@ -100,12 +100,12 @@ impl Budget {
                     .is_some_and(|used| used.plus_micros(rule.width) > from)
     }
 
-    /// Finds the first instant from `from` on at which `weight` fits every window beside what is
-    /// counted, behind `ahead` queued weights. What is counted is sorted by instant, and none of it
-    /// is earlier than now.
+    /// Finds the first instant from `from` on at which `weight` fits every window, beside counted
+    /// uses and behind `ahead` queued weights. Counted uses are sorted by instant, and not earlier
+    /// than now.
     ///
-    /// Exact when nothing is ahead; with a queue before it, and several windows, a lower bound.
-    /// O(windows x counted^2).
+    /// The result is exact if `ahead` is `None`. With a queue and several windows, the result is a
+    /// lower bound. The time is O(windows x counted^2).
     #[inline]
     #[must_use]
     pub(crate) fn first_fit(
@@ -151,8 +151,8 @@ impl Budget {
         loop {
             let before = fit.at;
             for in_force in windows.in_force(self.multiplier) {
-                // Behind a queue each window is judged by itself: the answer is a lower bound, and
-                // asking on would add to it.
+                // Behind a queue, each window starts from `from`: the result is a lower bound, and
+                // a later start would count the queue twice.
                 let start = if ahead.is_none() { fit.at } else { from };
                 let at = self.fit_window(in_force, weight, ahead.unwrap_or(0), counted, start);
                 if at > fit.at {
@@ -179,20 +179,19 @@ impl Budget {
                     fit = WindowFit { at, because };
                 }
             }
-            // One iteration is enough unless a counted use conflicts with the instant that an
-            // earlier window gave.
+            // One iteration is enough, unless a counted use conflicts with the instant of an
+            // earlier window.
             if fit.at == before || counted.is_empty() || ahead.is_some() {
                 return fit;
             }
         }
     }
 
-    /// Returns the turn behind the requests that are due, or will be within a turn, if there are
-    /// any.
+    /// Returns the stagger behind requests that are due now or within one stagger, if any.
     ///
-    /// A turn is a quarter of what a permit takes at the rate of the fastest window: a burst that
-    /// is taken in turns is over in a quarter of a window, so nothing of the rate is lost. Where
-    /// turns would be finer than timers there are none.
+    /// A stagger is a quarter of a permit's share of the fastest window. A staggered burst is over
+    /// within a quarter of that window, so the rate is not lowered. If the stagger would be finer
+    /// than timers, there is no stagger.
     pub(crate) fn turn_behind(&self, windows: &Windows, now: BootInstant) -> Option<WindowFit> {
         let of_window =
             |(window, width): (&Window, u64)| width / (4 * u64::from(window.limit.get()));
@@ -218,7 +217,7 @@ impl Budget {
         })
     }
 
-    /// Finds the first instant that fits one window, which has this width in force.
+    /// Finds the first instant that fits one [`Window`] of a width.
     #[inline]
     fn fit_window(
         &self,
@@ -228,10 +227,10 @@ impl Budget {
         counted: &[CountedUse],
         from: BootInstant,
     ) -> BootInstant {
-        // The last of the `ahead + weight` units comes `turns` whole windows after the unit that
-        // is in the first window.
+        // The last of the `ahead + weight` units fits `turns` whole windows after the unit in the
+        // first window.
         let last = ahead.saturating_add(weight).saturating_sub(1);
-        // Divisions are slow, and almost always the first window has room for all.
+        // Divisions are slow, and the first window almost always has enough free permits.
         let limit = window.limit.get();
         let (turns, rest) = if last < limit {
             (0, last)
@@ -248,8 +247,8 @@ impl Budget {
                 at = before;
                 continue;
             }
-            // A counted use later than this instant must still fit after it: if not, this one
-            // comes after that use.
+            // A later counted use must still fit after this instant. Otherwise the request goes
+            // after that use.
             let crowded = counted.iter().map(|(expected, _)| *expected).find(|later| {
                 *later > at
                     && *later < at.plus_micros(width)
@@ -264,8 +263,8 @@ impl Budget {
         }
     }
 
-    /// Returns the instant of the `k`-th latest unit at or before `at`: counted uses first, since
-    /// none is earlier than now.
+    /// Returns the instant of the `k`-th latest unit at or before `at`. Counted uses come first,
+    /// because no [`CountedUse`] is earlier than now.
     #[inline]
     fn back_at(
         &self,
@@ -283,7 +282,7 @@ impl Budget {
         self.used_back(window, k)
     }
 
-    /// Returns the instant of the `k`-th latest permit that `window` remembers.
+    /// Returns the instant of the `k`-th latest permit in the history of a [`Window`].
     #[inline]
     pub(super) fn used_back(&self, window: &Window, k: u32) -> Option<BootInstant> {
         if window.limit.get() <= EXACT_LIMIT {
@@ -299,8 +298,8 @@ impl Budget {
     }
 }
 
-/// Returns the weight and width with which a request counts in a spacing window: a weight above
-/// its limit takes as many distances more.
+/// Returns the weight and the width of a request in a [`Spacing`]. A weight above the limit takes a
+/// wider distance in proportion.
 #[inline]
 fn spaced_weight(spacing: &Spacing, width: u64, weight: u32) -> (u32, u64) {
     let limit = spacing.window().limit.get();

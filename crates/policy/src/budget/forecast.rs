@@ -1,4 +1,5 @@
-//! When the last of many requests goes: windows, what is used of them, and the pace that was seen.
+//! Forecasts of the instant at which the last of many requests goes, from windows, used permits and
+//! the observed rate.
 
 use std::time::Duration;
 
@@ -7,23 +8,23 @@ use crate::rate::Window;
 use crate::time::{BootInstant, micros};
 use crate::windows::Windows;
 
-/// How many permits are computed one by one; of more, the rest takes as long in proportion.
+/// The number of permits that are computed one by one. The time of further permits is extrapolated.
 const MAX_COMPUTED: u64 = 50_000;
 
-/// The requests that a forecast is about.
+/// The requests of a [`Forecast`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// How many are still to come.
+    /// The number of requests to come.
     pub requests: u64,
-    /// The distance between two of them that was observed; zero if none was.
+    /// The observed distance between two requests; zero if unknown.
     pub distance: Duration,
-    /// How many permits are used for each: more than one where others send to the same host, or
-    /// where a request is redirected.
+    /// The number of permits per request. The number exceeds one if other requests use the same
+    /// host, or after redirects.
     pub permits_each: f64,
 }
 
 impl Demand {
-    /// Describes so many requests of which nothing was observed.
+    /// Creates a demand without an observed distance.
     #[must_use]
     pub const fn of(requests: u64) -> Self {
         Self {
@@ -34,18 +35,18 @@ impl Demand {
     }
 }
 
-/// When the last of many requests goes.
+/// The instant at which the last of many requests goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
-    /// The time until it goes.
+    /// The time until the last request goes.
     pub after: Duration,
-    /// The limit that most of that time is waited for; `None` if no limit holds the requests back.
+    /// The limit that causes most of that time; `None` if no limit delays the requests.
     pub because: Option<Window>,
 }
 
 impl Budget {
-    /// Computes when the last of the requests goes if they go as soon as the windows of a process
-    /// allow, from `now` on.
+    /// Forecasts the last request of a [`Demand`], if requests go from `now` on as soon as the
+    /// [`Windows`] of a process allow.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -58,7 +59,7 @@ impl Budget {
         let computed = permits.min(MAX_COMPUTED);
         let observed = (micros(demand.distance) as f64 / demand.permits_each.max(0.1)) as u64;
         let spacing = self.spacing_distance(windows, permits, now);
-        // What each window has made wait; the spacing counts for the limit that it spaces.
+        // The delays by each window; a spacing counts for the limit that it spaces.
         let in_force: Vec<(&Window, u64)> = windows.in_force(self.multiplier).collect();
         let mut waited = vec![0_u64; in_force.len()];
         let mut sent: Vec<u64> = Vec::with_capacity(computed as usize);
@@ -103,8 +104,7 @@ impl Budget {
         }
     }
 
-    /// Returns the distance that even pacing keeps, in microseconds, and the index of the window
-    /// that is spaced.
+    /// Returns the distance of even pacing in microseconds, and the index of the spaced window.
     fn spacing_distance(
         &self,
         windows: &Windows,
@@ -134,7 +134,7 @@ impl Budget {
         holds.filter_map(distance).max()
     }
 
-    /// Returns how many permits of the last `span` are remembered of a window that is longer.
+    /// Returns how many permits of the last `span` are recorded for a longer [`Window`].
     #[must_use]
     pub fn used_within(&self, window: &Window, span: Duration, now: BootInstant) -> u64 {
         if window.limit.get() <= crate::ring::EXACT_LIMIT {
@@ -157,7 +157,7 @@ mod tests {
         Windows::paced(parse_rates(rates).unwrap(), guard, Pacing::Even)
     }
 
-    /// A budget of which so many permits were used, one every so many seconds, the last now.
+    /// A budget with `permits` used permits, one every `every` seconds, the last one now.
     fn used(rates: &str, permits: u64, every: u64) -> (Budget, Windows, BootInstant) {
         let (windows, mut budget) = (windows(rates), Budget::default());
         budget.remember(&windows);
@@ -177,7 +177,7 @@ mod tests {
     fn a_thousand_requests_take_the_hour_and_the_pace_of_the_second() {
         let (budget, windows, now) = used("2/SECOND+500/HOUR", 0, 1);
         let forecast = budget.forecast(&windows, Demand::of(1_000), now);
-        // 500 go in 255 s; the last goes an hour after the 500th.
+        // 500 requests go in 255 s; the last goes an hour after the 500th.
         assert!((3_850..3_860).contains(&seconds(forecast)), "{forecast:?}");
         assert_eq!(forecast.because, "500/HOUR".parse().ok());
         let few = budget.forecast(&windows, Demand::of(400), now);
@@ -189,12 +189,14 @@ mod tests {
 
     #[test]
     fn what_was_used_before_counts() {
-        // 364 of 500 in the last 12 minutes: 136 go now, the others when the first ones leave.
+        // Of the last 12 minutes, 364 of 500 permits are used: 136 requests go now, the others when
+        // the first permits leave the window.
         let (budget, windows, now) = used("2/SECOND+500/HOUR", 364, 2);
         let forecast = budget.forecast(&windows, Demand::of(136), now);
         assert!(seconds(forecast) < 75, "{forecast:?}");
         let forecast = budget.forecast(&windows, Demand::of(388), now);
-        // The 252nd permit of the past leaves an hour after it was used, 224 s before now.
+        // The 252nd of the past permits was used 224 s before now, and leaves the window an hour
+        // later.
         let expected = 3_600 - (364 - 252) * 2;
         assert!(seconds(forecast).abs_diff(expected) < 5, "{forecast:?}");
     }

@@ -1,4 +1,4 @@
-//! How a store that several processes share records the history of a budget and reads it back.
+//! The history of a budget, as a store that several processes share records it.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,28 +7,28 @@ use crate::rate::Window;
 use crate::ring::{Bucket, BucketRing};
 use crate::time::BootInstant;
 
-/// The history of a budget, whole.
+/// The complete history of a [`Budget`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
     /// The exact permits, oldest first.
     permits: Vec<BootInstant>,
-    /// The buckets of each large window.
+    /// The buckets of each large [`Window`].
     coarse: Vec<(Window, Vec<Bucket>)>,
 }
 
 impl Budget {
-    /// Starts to journal changes of the history, for processes that share it.
+    /// Starts a journal of changes of the history, for processes that share it.
     pub fn keep_journal(&mut self) {
         self.journal = Some(Box::default());
     }
 
-    /// Forgets for which windows the history was last extended. A process that has just read it does
-    /// not know either: from here on both take the same steps.
+    /// Clears the record of the windows for which the history was last extended. A process that has
+    /// just read the history does not have this record, so all processes then take the same steps.
     pub fn forget_windows(&mut self) {
         self.remembered = 0;
     }
 
-    /// Passes the changes since the last call to `to`, and clears them.
+    /// Passes each [`BudgetChange`] since the last call to `to`, and clears the journal.
     #[inline]
     pub fn drain_journal(&mut self, mut to: impl FnMut(BudgetChange)) {
         if let Some(journal) = &mut self.journal {
@@ -37,7 +37,7 @@ impl Budget {
         }
     }
 
-    /// Applies a change that another process made.
+    /// Applies a [`BudgetChange`] of another process.
     pub fn replay(&mut self, change: BudgetChange) {
         let journal = self.journal.take();
         match change {
@@ -52,7 +52,7 @@ impl Budget {
         self.ring.iter()
     }
 
-    /// Returns the history, whole.
+    /// Returns the complete [`History`].
     #[must_use]
     pub fn history(&self) -> History {
         History {
@@ -65,7 +65,7 @@ impl Budget {
         }
     }
 
-    /// Replaces the history.
+    /// Replaces the [`History`].
     pub fn restore(&mut self, history: History) {
         self.ring.restore(history.permits);
         for (window, buckets) in history.coarse {
@@ -79,7 +79,7 @@ impl Budget {
         }
     }
 
-    /// Replaces everything but the history by what another process wrote.
+    /// Replaces all state except the history by the state that another process wrote.
     pub fn adopt(&mut self, other: Self) {
         let Self {
             keep,
@@ -109,7 +109,7 @@ impl Budget {
                 }
             })
             .collect::<Vec<BucketRing>>();
-        // Another process may have written before it knew our windows.
+        // The other process may not have known the windows of this process.
         self.remembered = 0;
         (self.keep, self.reservations, self.slots) = (keep, reservations, slots);
         (self.multiplier, self.counts, self.waits) = (multiplier, counts, waits);
@@ -118,7 +118,7 @@ impl Budget {
 
     /// Moves every instant to another clock.
     ///
-    /// Whatever the wall clock says, no permit is later than `now`.
+    /// No permit is later than `now`, even if the wall clock says so.
     pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant, now: BootInstant) {
         let shift = &|instant| shift(instant).min(now);
         let history = self.history();
@@ -128,7 +128,7 @@ impl Budget {
             let buckets: Vec<Bucket> = coarse.buckets().map(|bucket| bucket.moved(shift)).collect();
             coarse.restore(buckets);
         }
-        // Holders of reservations and slots ended when the machine restarted.
+        // The holders of reservations and slots ended with the reboot.
         self.reservations.clear();
         self.slots.clear();
         self.counts = None;

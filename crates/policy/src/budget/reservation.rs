@@ -1,39 +1,40 @@
-//! Reservations of requests that wait for a budget, and of those that are dialling.
+//! Reservations of requests that wait for a budget, or that connect.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::BootInstant;
 
-/// A reservation in a budget.
+/// A reservation in a [`Budget`](crate::budget::Budget).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reservation {
-    /// The identifier of its holder, the same in every budget of the request.
+    /// The identifier of the holder, equal in every budget of the request.
     pub(crate) id: u64,
-    /// Its position among those that wait, the same in every budget. Smaller goes first; kept until
-    /// it goes or is gone.
+    /// The position among waiting requests, equal in every budget. Smaller positions go first. A
+    /// request keeps its position until it goes or ends.
     pub(crate) position: u64,
-    /// The instant at which its holder is to confirm it.
+    /// The instant at which the holder confirms the reservation.
     pub(crate) at: BootInstant,
-    /// How much it will use.
+    /// The weight of the request.
     pub(crate) weight: u32,
-    /// When it expires unless its holder confirms it.
+    /// The instant at which the reservation expires, unless the holder confirms it.
     pub(crate) expires: BootInstant,
-    /// What its holder does.
+    /// The [`ReservationStage`] of the holder.
     pub(crate) stage: ReservationStage,
 }
 
-/// What the holder of a reservation does; decides what expiry means.
+/// The stage of a reservation's holder, which decides the effect of expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ReservationStage {
-    /// It waits. A reservation that expires in this stage is dropped: its holder is gone.
+    /// The holder waits. A reservation that expires in this stage is dropped, because its holder
+    /// has ended.
     Waiting,
-    /// Its request is dialling or has been sent: it counts as used now, and when it expires as
-    /// used at that instant.
+    /// The request connects or was sent. The reservation counts as used now; at expiry its use is
+    /// recorded at that instant.
     Sent,
 }
 
 impl Reservation {
-    /// Returns whether its holder waits.
+    /// Returns whether the holder waits.
     pub(crate) fn is_waiting(&self) -> bool {
         self.stage == ReservationStage::Waiting
     }

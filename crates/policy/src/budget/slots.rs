@@ -1,11 +1,11 @@
-//! Slots that are shared through the store: leases that expire unless their holder renews them.
+//! Slots shared through the store: leases that expire unless their holder renews them.
 
 use serde::{Deserialize, Serialize};
 
 use super::Budget;
 use crate::time::BootInstant;
 
-/// A slot that is shared through the store, and the id of the request that holds it.
+/// A slot shared through the store, with the id of the request that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SlotLease {
     id: u64,
@@ -13,15 +13,15 @@ pub(super) struct SlotLease {
 }
 
 impl Budget {
-    /// Returns whether a shared slot is there for a request: held by `id` already, or free beyond
-    /// those that requests with an earlier position are about to take.
+    /// Returns whether a shared slot is available for a request. The slot belongs to `id` already,
+    /// or is free beyond the slots for `earlier_due` requests with earlier positions.
     #[must_use]
     pub(crate) fn has_slot(&self, most: u32, id: Option<u64>, earlier_due: u32) -> bool {
         let taken = self.slots.len() as u64 + u64::from(earlier_due);
         taken < u64::from(most) || id.is_some_and(|id| self.slots.iter().any(|slot| slot.id == id))
     }
 
-    /// Takes a shared slot for `id`, or prolongs the one it has.
+    /// Takes a shared slot for `id`, or renews its slot.
     pub fn take_slot(&mut self, id: u64, expires: BootInstant) {
         match self.slots.iter_mut().find(|slot| slot.id == id) {
             Some(slot) => slot.expires = expires,
@@ -29,21 +29,21 @@ impl Budget {
         }
     }
 
-    /// Gives up the shared slot of `id`, and returns whether there was one.
+    /// Releases the shared slot of `id`, and returns whether there was a slot.
     pub fn free_slot(&mut self, id: u64) -> bool {
         let before = self.slots.len();
         self.slots.retain(|slot| slot.id != id);
         self.slots.len() < before
     }
 
-    /// Prolongs the shared slots of `ids`.
+    /// Renews the shared slots of `ids`.
     pub fn renew(&mut self, ids: &[u64], expires: BootInstant) {
         for slot in self.slots.iter_mut().filter(|slot| ids.contains(&slot.id)) {
             slot.expires = slot.expires.max(expires);
         }
     }
 
-    /// Returns how many shared slots are held at `now`.
+    /// Returns how many shared slots are in use at `now`.
     #[must_use]
     pub fn slots_held(&self, now: BootInstant) -> usize {
         self.slots.iter().filter(|slot| slot.expires > now).count()

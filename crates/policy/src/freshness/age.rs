@@ -8,17 +8,18 @@ use super::ExchangeTimes;
 use super::date::FieldDate;
 use super::directives::delta_seconds;
 
-/// Returns `corrected_initial_age`: how old a response was when it arrived.
+/// Returns `corrected_initial_age`: the age of a response at its arrival.
 pub(super) fn initial(headers: &HeaderMap, times: ExchangeTimes) -> Duration {
     let date = FieldDate::read(headers, &header::DATE).valid();
-    // A response without a valid date counts as made when it arrived (RFC 9110 section 6.6.1).
+    // Without a valid date, the arrival counts as the origin's date (RFC 9110 section 6.6.1).
     let date = date.unwrap_or(times.received);
     let apparent = times.received.since(date);
     let delay = times.received.since(times.sent);
     apparent.max(field(headers) + delay)
 }
 
-/// Reads `Age`. Section 5.1: of several values the first; what is no count of seconds is ignored.
+/// Parses `Age` as in RFC 9111 section 5.1: the first of several values; an invalid value is
+/// ignored.
 fn field(headers: &HeaderMap) -> Duration {
     let first = headers.get(header::AGE).map(HeaderValue::as_bytes);
     let first = first.and_then(|line| line.split(|byte| *byte == b',').next());

@@ -1,16 +1,16 @@
-//! Dates of responses, as section 4.2 reads them.
+//! Dates of responses, as RFC 9111 section 4.2 parses them.
 
 use http::{HeaderMap, HeaderName};
 
 use crate::retry_after::http_date;
 use crate::time::Timestamp;
 
-/// What a field that holds one date says.
+/// The value of a field that contains one date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldDate {
     Absent,
     At(Timestamp),
-    /// It is not a date, or its lines differ.
+    /// The value is not a date, or the lines of the field differ.
     Invalid,
 }
 
@@ -34,7 +34,7 @@ impl FieldDate {
     }
 }
 
-/// Reads a date in any case (section 4.2: caches match dates case-insensitively).
+/// Parses a date in any case (RFC 9111 section 4.2: caches match dates case-insensitively).
 pub(super) fn parse(bytes: &[u8]) -> Option<Timestamp> {
     let text = std::str::from_utf8(bytes).ok()?.trim();
     let mut cased = String::with_capacity(text.len());
@@ -52,7 +52,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Timestamp> {
     http_date(&cased).or_else(|| with_other_weekday(&cased))
 }
 
-/// Reads a date whose weekday is wrong: the rest of it says which day is meant.
+/// Parses a date with a wrong weekday, because the rest of the date is sufficient.
 fn with_other_weekday(text: &str) -> Option<Timestamp> {
     const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
     let (weekday, rest) = (text.get(..3)?, text.get(3..)?);

@@ -1,8 +1,8 @@
 //! Cache directives (RFC 9111 section 5.2, RFC 5861, RFC 8246).
 //!
-//! What cannot be read counts as the restrictive value: a lifetime of zero, no stale answers.
-//! Section 4.2.1 lets a cache use the first of several values or treat the answer as stale;
-//! values that differ make it stale here.
+//! A value that cannot be parsed counts as the restrictive one: a lifetime of zero, no stale
+//! responses. If a directive has several values, section 4.2.1 allows a cache to use the first or
+//! to treat the response as stale. Here, values that differ make the response stale.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) enum DirectiveFlag {
     OnlyIfCached = 128,
 }
 
-/// A set of flags.
+/// A set of [`DirectiveFlag`] values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DirectiveFlags(u16);
 
@@ -39,12 +39,12 @@ impl DirectiveFlags {
     }
 }
 
-/// What `no-cache` or `private` applies to.
+/// The part of a response to which `no-cache` or `private` applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum DirectiveScope {
     #[default]
     Nothing,
-    /// The named fields only.
+    /// Only the named fields.
     Fields(Vec<HeaderName>),
     Everything,
 }
@@ -68,8 +68,8 @@ impl DirectiveScope {
     }
 }
 
-/// Reads the field names of `no-cache="a, b"`. None where the list is empty or malformed, or names
-/// a field that the cache itself needs: the directive then applies to the whole response.
+/// Parses the field names of `no-cache="a, b"`. Returns `None` if the list is empty or malformed,
+/// or names a field that the cache needs. The directive then applies to the whole response.
 fn field_names(argument: &[u8]) -> Option<Vec<HeaderName>> {
     let names = argument
         .split(|byte| *byte == b',')
@@ -84,8 +84,8 @@ fn field_names(argument: &[u8]) -> Option<Vec<HeaderName>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// Says whether the cache reads a field when it decides about reuse, so that no other field may
-/// ask for its removal.
+/// Returns whether the cache needs a field to decide about reuse, so that no other field may
+/// require its removal.
 pub(super) fn is_needed(name: &HeaderName) -> bool {
     [
         header::CACHE_CONTROL,
@@ -113,12 +113,12 @@ pub(super) struct ResponseDirectives {
     pub(super) s_maxage: Option<Duration>,
     pub(super) stale_while_revalidate: Option<Duration>,
     pub(super) stale_if_error: Option<Duration>,
-    /// They come from a targeted field (RFC 9213), so that `Expires` is not consulted.
+    /// Set if the directives come from a targeted field (RFC 9213), so that `Expires` is ignored.
     pub(super) targeted: bool,
 }
 
 impl ResponseDirectives {
-    /// Reads the directives that concern a cache of this mode.
+    /// Parses the directives for a cache of a [`CacheMode`].
     pub(super) fn of(headers: &HeaderMap, mode: CacheMode) -> Self {
         // RFC 9213 section 2.2: a valid targeted field replaces Cache-Control and Expires.
         let targeted = match mode {
@@ -127,7 +127,7 @@ impl ResponseDirectives {
         };
         let mut directives = targeted.unwrap_or_else(|| Self::cache_control(headers));
         if mode == CacheMode::Private {
-            // Section 5.2.2.10: s-maxage is for shared caches.
+            // RFC 9111 section 5.2.2.10: s-maxage is for shared caches.
             directives.s_maxage = None;
         }
         directives
@@ -140,7 +140,7 @@ impl ResponseDirectives {
             directives.add(member);
         }
         if members.malformed {
-            // Section 4.2.1: invalid freshness information makes a response stale.
+            // RFC 9111 section 4.2.1: invalid freshness information makes a response stale.
             directives.max_age = Some(Duration::ZERO);
             directives.s_maxage = directives.s_maxage.map(|_| Duration::ZERO);
             directives.stale_while_revalidate = None;
@@ -164,12 +164,12 @@ impl ResponseDirectives {
             "s-maxage" => single(&mut self.s_maxage, argument),
             "stale-while-revalidate" => single(&mut self.stale_while_revalidate, argument),
             "stale-if-error" => single(&mut self.stale_if_error, argument),
-            // Section 5.2.3: unknown directives are ignored.
+            // RFC 9111 section 5.2.3: unknown directives are ignored.
             _ => {}
         }
     }
 
-    /// Says whether the directives forbid a stale answer (section 4.2.4).
+    /// Returns whether the directives forbid a stale response (RFC 9111 section 4.2.4).
     pub(super) fn forbid_stale(&self, mode: CacheMode) -> bool {
         let for_shared = self.flags.has(DirectiveFlag::ProxyRevalidate) || self.s_maxage.is_some();
         self.flags.has(DirectiveFlag::MustRevalidate)
@@ -178,8 +178,8 @@ impl ResponseDirectives {
     }
 }
 
-/// Takes a value of a directive that has one value: what cannot be read, and what differs from an
-/// earlier value, is zero.
+/// Sets the value of a directive with a single value. An invalid value, or a second value that
+/// differs, results in zero.
 fn single(slot: &mut Option<Duration>, argument: Option<&[u8]>) {
     let value = argument.and_then(delta_seconds).unwrap_or_default();
     *slot = Some(match *slot {
@@ -188,7 +188,7 @@ fn single(slot: &mut Option<Duration>, argument: Option<&[u8]>) {
     });
 }
 
-/// Reads delta-seconds (section 1.2.2): digits only; what is too long to count is 2^31 seconds.
+/// Parses delta-seconds (RFC 9111 section 1.2.2): digits only, and at most [`MAX_DELTA`].
 pub(super) fn delta_seconds(text: &[u8]) -> Option<Duration> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -198,13 +198,13 @@ pub(super) fn delta_seconds(text: &[u8]) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(MAX_DELTA))
 }
 
-/// The directives of a request (section 5.2.1).
+/// The directives of a request (RFC 9111 section 5.2.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RequestDirectives {
     pub(super) flags: DirectiveFlags,
     pub(super) max_age: Option<Duration>,
     pub(super) min_fresh: Option<Duration>,
-    /// [`Duration::MAX`] where the request accepts any staleness.
+    /// The accepted staleness; [`Duration::MAX`] if the request accepts any staleness.
     pub(super) max_stale: Option<Duration>,
     pub(super) stale_if_error: Option<Duration>,
 }
@@ -217,11 +217,11 @@ impl RequestDirectives {
             directives.add(member);
         }
         if members.malformed {
-            // What cannot be read grants nothing.
+            // A malformed directive permits no stale response.
             directives.max_stale = directives.max_stale.map(|_| Duration::ZERO);
             directives.stale_if_error = directives.stale_if_error.map(|_| Duration::ZERO);
         }
-        // Section 5.4: Pragma stands in for a Cache-Control that is absent.
+        // RFC 9111 section 5.4: Pragma replaces an absent Cache-Control.
         let pragma = Members::read(headers, &header::PRAGMA).list;
         if !headers.contains_key(header::CACHE_CONTROL)
             && pragma.iter().any(|member| member.name == "no-cache")
@@ -241,11 +241,11 @@ impl RequestDirectives {
             "no-store" => self.flags.set(DirectiveFlag::NoStore),
             "only-if-cached" => self.flags.set(DirectiveFlag::OnlyIfCached),
             "max-age" => self.max_age = least(self.max_age, value.unwrap_or_default()),
-            // A wish that cannot be read is one that no stored answer meets.
+            // No stored response satisfies a malformed condition.
             "min-fresh" => {
                 self.min_fresh = self.min_fresh.max(Some(value.unwrap_or(Duration::MAX)));
             }
-            // Section 5.2.1.2: without an argument, any staleness.
+            // RFC 9111 section 5.2.1.2: without an argument, any staleness.
             "max-stale" => {
                 let any = argument.map_or(Duration::MAX, |_| Duration::ZERO);
                 self.max_stale = least(self.max_stale, value.unwrap_or(any));

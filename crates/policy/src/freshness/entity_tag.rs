@@ -1,6 +1,6 @@
 //! Entity tags (RFC 9110 section 8.8.3).
 
-/// A well-formed entity tag. Malformed ones match nothing.
+/// A well-formed entity tag. Malformed tags match no other tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EntityTag<'a> {
     weak: bool,
@@ -25,19 +25,19 @@ impl<'a> EntityTag<'a> {
         self.weak
     }
 
-    /// Compares as RFC 9110 section 8.8.3.2 does for validation: weakness does not matter.
+    /// Compares two tags as RFC 9110 section 8.8.3.2 does for validation: weakness is ignored.
     pub(super) fn matches_weakly(self, other: Self) -> bool {
         self.opaque == other.opaque
     }
 
-    /// Compares as the same section does for ranges: both are strong.
+    /// Compares two tags as RFC 9110 section 8.8.3.2 does for ranges: both must be strong.
     pub(super) fn matches_strongly(self, other: Self) -> bool {
         !self.weak && !other.weak && self.opaque == other.opaque
     }
 }
 
-/// Splits a list of entity tags at the commas between them; a tag may contain commas, and a
-/// backslash in it escapes nothing.
+/// Splits a list of entity tags at the commas between them. A tag may contain commas, and a
+/// backslash in a tag is not an escape.
 pub(super) fn split_tags(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut quoted = false;
     list.split(move |byte| {
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn tags_are_compared_as_the_table_of_the_rfc_says() {
-        // RFC 9110 section 8.8.3.2.
+        // The examples of RFC 9110 section 8.8.3.2.
         for (one, other, strong, weak) in [
             ("W/\"1\"", "W/\"1\"", false, true),
             ("W/\"1\"", "W/\"2\"", false, false),

@@ -1,4 +1,4 @@
-//! What the fields of a stored response say about its reuse, read once for all look-ups.
+//! The values of a stored response that decide about its reuse, parsed once for all look-ups.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::directives::ResponseDirectives;
 use super::lifetime::stated;
 use crate::time::Timestamp;
 
-/// What is read of the fields of a stored response.
+/// The parsed fields of a [`StoredResponse`].
 #[derive(Clone, Debug)]
 pub(super) struct ResponseFacts {
-    /// The directives for a cache of its mode.
+    /// The [`ResponseDirectives`] for a cache of the response's mode.
     pub(super) directives: ResponseDirectives,
-    /// The lifetime that it states.
+    /// The lifetime that the response declares.
     pub(super) stated_lifetime: Option<Duration>,
-    /// Its `Date`, or else when it arrived.
+    /// The `Date` of the response, or the time of its arrival.
     pub(super) date: Timestamp,
 }
 
@@ -34,8 +34,8 @@ impl ResponseFacts {
     }
 }
 
-/// The facts of one stored response, from its first look-up on. They follow from its fields, which
-/// do not change: it makes no difference to equality.
+/// The [`ResponseFacts`] of one stored response, parsed at its first look-up. The facts follow from
+/// the fields of the response, so equality ignores them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FactsOnce(OnceLock<ResponseFacts>);
 

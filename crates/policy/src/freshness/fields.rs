@@ -1,4 +1,5 @@
-//! Which header fields are stored (RFC 9111 section 3.1), and how later ones replace them (3.2).
+//! The header fields that are stored (RFC 9111 section 3.1), and their replacement by later ones
+//! (3.2).
 
 use http::header::{self, HeaderMap, HeaderName};
 
@@ -16,14 +17,14 @@ pub(super) fn storable_fields(
     let mut kept = HeaderMap::new();
     for (name, value) in headers {
         if !excluded.contains(name) {
-            // A map that takes no more fields is as full as the one that is read.
+            // The appended fields fit, because the source map has the same capacity limit.
             let _ = kept.try_append(name, value.clone());
         }
     }
     kept
 }
 
-/// The fields that a response must not be stored with.
+/// The fields of a response that must not be stored.
 struct ExcludedFields<'a> {
     named: Vec<HeaderName>,
     directives: &'a ResponseDirectives,
@@ -44,20 +45,21 @@ impl<'a> ExcludedFields<'a> {
     }
 
     fn contains(&self, name: &HeaderName) -> bool {
-        // The age on arrival is kept apart, and served anew (section 5.1).
+        // The age on arrival is stored separately, and `Age` is computed when served (RFC 9111
+        // section 5.1).
         *name == header::AGE
             || is_hop_by_hop(name)
             || self.named.contains(name)
             || (is_set_cookie(name) && self.rules.set_cookie == SetCookie::Strip)
-            // Section 5.2.2.4: not without validation, so not at all.
+            // RFC 9111 section 5.2.2.4: these fields need a validation before use.
             || self.directives.no_cache.fields().contains(name)
-            // Section 5.2.2.7: for one user only.
+            // RFC 9111 section 5.2.2.7: these fields are for one user only.
             || (self.rules.mode == CacheMode::Shared && self.directives.private.fields().contains(name))
     }
 }
 
-/// Returns the fields that `Connection` names (RFC 9110 section 7.6.1). Those that the cache needs
-/// are never connection options, whatever a sender says.
+/// Returns the fields that `Connection` names (RFC 9110 section 7.6.1). Fields that the cache needs
+/// are never connection options, even if the sender names them.
 #[must_use]
 pub fn connection_options(headers: &HeaderMap) -> Vec<HeaderName> {
     let lines = headers.get_all(header::CONNECTION).iter();
@@ -68,8 +70,8 @@ pub fn connection_options(headers: &HeaderMap) -> Vec<HeaderName> {
         .collect()
 }
 
-/// Says whether a field concerns one connection or one proxy, so that it is neither stored nor
-/// passed on.
+/// Returns whether a field concerns one connection or one proxy, so that it is neither stored nor
+/// forwarded.
 #[must_use]
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     let others = [
@@ -79,7 +81,7 @@ pub fn is_hop_by_hop(name: &HeaderName) -> bool {
         header::TRANSFER_ENCODING,
         header::UPGRADE,
     ];
-    // `Proxy-Status` (RFC 9209) is meant for everyone on the way.
+    // `Proxy-Status` (RFC 9209) is meant for every recipient on the path.
     let is_of_proxy = || name.as_str().starts_with("proxy-") && name.as_str() != "proxy-status";
     others.contains(name) || name.as_str() == "keep-alive" || is_of_proxy()
 }
@@ -88,8 +90,8 @@ fn is_set_cookie(name: &HeaderName) -> bool {
     *name == header::SET_COOKIE || name.as_str() == "set-cookie2"
 }
 
-/// Returns stored fields after a 304 or a response to HEAD (section 3.2): each field that it has
-/// replaces those of that name, but for those that describe the stored body.
+/// Returns the stored fields after a 304 or a response to HEAD (RFC 9111 section 3.2). Newer fields
+/// replace stored fields of the same name, except those that describe the stored body.
 pub(super) fn updated_fields(stored: &HeaderMap, newer: &HeaderMap) -> HeaderMap {
     let describes_body = |name: &HeaderName| {
         [
@@ -113,8 +115,8 @@ pub(super) fn updated_fields(stored: &HeaderMap, newer: &HeaderMap) -> HeaderMap
     updated
 }
 
-/// Returns the members of a list field, trimmed and without empty ones; none where a quoted string
-/// has no end.
+/// Returns the members of a list field, trimmed and without empty ones. Returns `None` if a quoted
+/// string has no end.
 pub(super) fn list_members<'a>(
     headers: &'a HeaderMap,
     field: &HeaderName,

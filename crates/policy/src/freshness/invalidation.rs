@@ -1,10 +1,10 @@
-//! What a request that changes something makes outdated (RFC 9111 section 4.4).
+//! The invalidation of stored responses by unsafe requests (RFC 9111 section 4.4).
 
 use http::{HeaderMap, Method, StatusCode, header};
 use url::Url;
 
-/// Returns the URLs whose stored responses are to be removed after a response to a request: the
-/// request's own, and those of `Location` and `Content-Location` on the same origin.
+/// Returns the URLs whose stored responses a request invalidates: its own URL, and those of
+/// `Location` and `Content-Location` on the same origin.
 #[must_use]
 pub fn invalidates(
     method: &Method,
@@ -12,9 +12,9 @@ pub fn invalidates(
     headers: &HeaderMap,
     url: &Url,
 ) -> Vec<Url> {
-    // RFC 9110 section 9.2.1; a method that is not known counts as unsafe.
+    // RFC 9110 section 9.2.1; an unknown method counts as unsafe.
     let safe = [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE];
-    // Section 4.4: only responses without an error.
+    // RFC 9111 section 4.4: only responses without an error invalidate.
     if safe.contains(method) || !(status.is_success() || status.is_redirection()) {
         return Vec::new();
     }
@@ -25,7 +25,7 @@ pub fn invalidates(
             let Some(named) = named.and_then(|named| url.join(named).ok()) else {
                 continue;
             };
-            // Section 4.4: an origin does not speak for others.
+            // RFC 9111 section 4.4: an origin cannot invalidate responses of another origin.
             let named = without_fragment(named);
             if named.origin() == url.origin() && named.origin().is_tuple() && !urls.contains(&named)
             {

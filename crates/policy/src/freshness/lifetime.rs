@@ -1,4 +1,4 @@
-//! How long a response is fresh (RFC 9111 section 4.2).
+//! The lifetime of a response (RFC 9111 section 4.2).
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use super::status::is_heuristically_cacheable;
 use super::{CacheMode, FreshnessRules, Heuristic, StoredResponse};
 use crate::time::Timestamp;
 
-/// Returns the lifetime of a stored response under the rules, to be compared with its age.
+/// Returns the lifetime of a stored response under the [`FreshnessRules`], for comparison with its
+/// age.
 pub(super) fn lifetime(stored: &StoredResponse, rules: &FreshnessRules) -> Duration {
     let (status, headers) = (stored.status(), stored.headers());
     let ResponseFacts {
@@ -21,25 +22,27 @@ pub(super) fn lifetime(stored: &StoredResponse, rules: &FreshnessRules) -> Durat
         ..
     } = stored.facts();
     let lifetime = stated_lifetime.or_else(|| {
-        // Section 4.2.2: a heuristic is for responses that state no lifetime and may have one.
+        // RFC 9111 section 4.2.2: a heuristic is for responses without a declared lifetime.
         let may_guess =
             is_heuristically_cacheable(status) || directives.flags.has(DirectiveFlag::Public);
         let rule = rules.heuristic.filter(|_| may_guess)?;
         heuristic(headers, rule, stored.received())
     });
-    // The operator's lifetime begins when the response arrives, however old it is by then.
+    // The operator's lifetime begins at the arrival of the response, regardless of its age at that
+    // time.
     let granted =
         granted(status, rules).map(|granted| stored.initial_age().saturating_add(granted));
     lifetime.max(granted).unwrap_or_default()
 }
 
-/// Returns the lifetime that a response states (section 4.2.1), zero where it states it badly.
+/// Returns the lifetime that a response declares (RFC 9111 section 4.2.1); zero if the declaration
+/// is invalid.
 pub(super) fn stated(
     headers: &HeaderMap,
     directives: &ResponseDirectives,
     received: Timestamp,
 ) -> Option<Duration> {
-    // The first that is there: s-maxage (removed in private mode), max-age, Expires.
+    // The order of precedence: s-maxage (removed in private mode), max-age, Expires.
     if let Some(lifetime) = directives.s_maxage.or(directives.max_age) {
         return Some(lifetime);
     }
@@ -49,7 +52,7 @@ pub(super) fn stated(
     }
     match FieldDate::read(headers, &header::EXPIRES) {
         FieldDate::Absent => None,
-        // Section 5.3: an invalid date, such as 0, is in the past.
+        // RFC 9111 section 5.3: an invalid date, such as 0, is in the past.
         FieldDate::Invalid => Some(Duration::ZERO),
         FieldDate::At(expires) => {
             let date = FieldDate::read(headers, &header::DATE).valid();
@@ -58,10 +61,11 @@ pub(super) fn stated(
     }
 }
 
-/// Returns a share of the time since the last modification (section 4.2.2).
+/// Returns a share of the time since the last modification (RFC 9111 section 4.2.2), as
+/// [`Heuristic`] describes.
 fn heuristic(headers: &HeaderMap, rule: Heuristic, received: Timestamp) -> Option<Duration> {
-    // Pragma in responses has no meaning of its own (section 5.4); where an origin sends it, the
-    // cache does not guess.
+    // Pragma has no meaning in responses (RFC 9111 section 5.4), but an origin that sends it wants
+    // no guess.
     let pragma = Members::read(headers, &header::PRAGMA).list;
     if pragma.iter().any(|member| member.name == "no-cache") {
         return None;
@@ -73,7 +77,7 @@ fn heuristic(headers: &HeaderMap, rule: Heuristic, received: Timestamp) -> Optio
     Some(share.min(rule.at_most))
 }
 
-/// Returns the least lifetime that the operator grants.
+/// Returns the shortest lifetime that the operator sets.
 fn granted(status: StatusCode, rules: &FreshnessRules) -> Option<Duration> {
     match (rules.mode, status) {
         (CacheMode::Private, StatusCode::OK) => rules.overrides.ttl,

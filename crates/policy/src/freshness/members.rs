@@ -3,12 +3,12 @@
 
 use http::{HeaderMap, HeaderName};
 
-/// One member of a list of directives.
+/// A member of a list of directives.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Member {
     /// The name in lower case.
     pub(super) name: String,
-    /// What follows the equals sign, without quotes and escapes.
+    /// The text after the equals sign, without quotes and escapes.
     pub(super) argument: Option<Vec<u8>>,
 }
 
@@ -16,13 +16,13 @@ pub(super) struct Member {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Members {
     pub(super) list: Vec<Member>,
-    /// Some part does not follow the grammar. Names are still found in it, because `no-store` in a
-    /// malformed line means `no-store`; but no lifetime is to be believed.
+    /// Set if a part violates the grammar. Names in that part still count, because `no-store` in a
+    /// malformed line means `no-store`. Lifetimes do not count.
     pub(super) malformed: bool,
 }
 
 impl Members {
-    /// Reads all lines of a field.
+    /// Parses all lines of a field.
     pub(super) fn read(headers: &HeaderMap, field: &HeaderName) -> Self {
         let mut members = Self::default();
         for line in headers.get_all(field) {
@@ -49,7 +49,7 @@ impl Members {
         }
     }
 
-    /// Finds the names in a part such as `max-age=0; no-store` or `max-age = 60`.
+    /// Finds the names in a malformed part such as `max-age=0; no-store` or `max-age = 60`.
     fn read_malformed(&mut self, part: &[u8]) {
         self.malformed = true;
         let pieces = part.split(|byte| matches!(byte, b';' | b' ' | b'\t' | b'"'));
@@ -63,7 +63,8 @@ impl Members {
     }
 }
 
-/// Splits a line at the commas outside of quoted strings; none where a quoted string has no end.
+/// Splits a line at the commas outside of quoted strings. Returns `None` if a quoted string has no
+/// end.
 pub(super) fn split_outside_quotes(line: &[u8]) -> Option<Vec<&[u8]>> {
     let mut parts = Vec::new();
     let (mut start, mut quoted, mut escaped) = (0, false, false);
@@ -101,7 +102,8 @@ fn parse_member(part: &[u8]) -> Option<Member> {
     })
 }
 
-/// Removes the escapes of a quoted string; none where a bare quote or a lone escape is inside.
+/// Removes the escapes of a quoted string. Returns `None` if it contains a bare quote or a trailing
+/// escape.
 fn unescape(inner: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(inner.len());
     let mut bytes = inner.iter();
@@ -120,7 +122,7 @@ fn token(bytes: &[u8]) -> Option<String> {
     is_token(bytes).then(|| String::from_utf8_lossy(bytes).to_ascii_lowercase())
 }
 
-/// Says whether bytes are a token (RFC 9110 section 5.6.2).
+/// Returns whether bytes are a token (RFC 9110 section 5.6.2).
 pub(super) fn is_token(bytes: &[u8]) -> bool {
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     !bytes.is_empty() && bytes.iter().all(allowed)

@@ -5,7 +5,7 @@ use http::header;
 
 use super::members::split_outside_quotes;
 
-/// Consecutive bytes of a body: at least one.
+/// Consecutive bytes of a body, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
     /// The position of the first byte.
@@ -15,24 +15,24 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// Returns how many bytes it has.
+    /// Returns the number of bytes in the range.
     #[must_use]
     pub fn bytes(self) -> u64 {
         (self.last - self.first).saturating_add(1)
     }
 }
 
-/// What a `Range` field asks of a body.
+/// The part of a body that a `Range` field requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestedRange {
-    /// The whole: no range, one that is malformed or of another unit, or several.
+    /// The whole body. This covers no range, a malformed range, another unit, and several ranges.
     Whole,
     Part(ByteRange),
-    /// The range is outside of the body.
+    /// A range outside of the body.
     Unsatisfiable,
 }
 
-/// Reads what a request wants of a body of `length` bytes.
+/// Parses the [`RequestedRange`] of a body of `length` bytes.
 pub(super) fn wanted(headers: &HeaderMap, length: u64) -> RequestedRange {
     let mut lines = headers.get_all(header::RANGE).iter();
     let (Some(line), None) = (lines.next(), lines.next()) else {
@@ -44,7 +44,7 @@ pub(super) fn wanted(headers: &HeaderMap, length: u64) -> RequestedRange {
 fn parse(line: &[u8], length: u64) -> Option<RequestedRange> {
     let equals = line.iter().position(|byte| *byte == b'=')?;
     let (unit, set) = (&line[..equals], &line[equals + 1..]);
-    // Section 14.1: units are compared without case; others than bytes are ignored.
+    // RFC 9110 section 14.1: units are compared without case; units other than bytes are ignored.
     if !unit.trim_ascii().eq_ignore_ascii_case(b"bytes") {
         return None;
     }
@@ -65,11 +65,11 @@ fn parse(line: &[u8], length: u64) -> Option<RequestedRange> {
         [] => u64::MAX,
         digits => position(digits)?,
     };
-    // Section 14.1.1: a last position before the first makes the set invalid, so it is ignored.
+    // RFC 9110 section 14.1.1: a last position before the first makes the set invalid.
     if last < first {
         return None;
     }
-    // Section 14.1.2: satisfiable where the first position is inside.
+    // RFC 9110 section 14.1.2: a range is satisfiable if its first position is inside the body.
     Some(if first < length {
         let last = last.min(length - 1);
         RequestedRange::Part(ByteRange { first, last })
@@ -78,8 +78,10 @@ fn parse(line: &[u8], length: u64) -> Option<RequestedRange> {
     })
 }
 
-/// Section 14.1.2: the last bytes; all of them where the body has fewer. A suffix of an empty body
-/// is satisfiable and has no bytes that a 206 could name, so the whole is served.
+/// Returns the [`RequestedRange`] of the last `count` bytes, or of the whole body if it has fewer
+/// (RFC 9110 section
+/// 14.1.2). A suffix of an empty body is satisfiable, but a 206 cannot name its bytes, so `None`
+/// selects the whole body.
 fn suffix(count: u64, length: u64) -> Option<RequestedRange> {
     if count == 0 {
         return Some(RequestedRange::Unsatisfiable);
@@ -89,7 +91,7 @@ fn suffix(count: u64, length: u64) -> Option<RequestedRange> {
     Some(RequestedRange::Part(ByteRange { first, last }))
 }
 
-/// Reads a position. What does not fit is beyond every body.
+/// Parses a position. A number that does not fit lies beyond every body.
 fn position(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,4 +1,4 @@
-//! Whether a stored response answers a request without the origin (RFC 9111 section 4).
+//! The choice between a stored response and the origin (RFC 9111 section 4).
 
 use std::time::Duration;
 
@@ -8,90 +8,93 @@ use super::directives::{DirectiveFlag, DirectiveScope, RequestDirectives, Respon
 use super::{CacheMode, CacheRequest, FreshnessRules, StoredResponse, Validators};
 use crate::time::{Timestamp, micros};
 
-/// How a request is answered.
+/// The way in which a request is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReuseDecision {
-    /// By the stored response, at once.
+    /// The stored response is served at once.
     Fresh {
-        /// Its age.
+        /// The age of the stored response.
         age: Duration,
     },
-    /// By the origin, as the lifetime has passed; by the stored response where `may_serve` says.
+    /// The origin is requested, because the lifetime has passed. The stored response is served if
+    /// `may_serve` allows it.
     Stale {
-        /// Its age.
+        /// The age of the stored response.
         age: Duration,
-        /// What to ask the origin with.
+        /// The [`Validators`] for the request to the origin.
         validators: Validators,
-        /// When the stored response may be served nevertheless.
+        /// The conditions under which the stale response may be served.
         may_serve: StaleUse,
     },
-    /// By the origin only: the request or the response demands a validation.
+    /// The origin must validate the stored response, as the request or the response demands.
     Revalidate {
-        /// What to ask the origin with.
+        /// The [`Validators`] for the request to the origin.
         validators: Validators,
-        /// What demands it.
+        /// The [`ValidationReason`] for the validation.
         why: ValidationReason,
     },
-    /// By the origin: nothing is stored for it.
+    /// The origin is requested, because no response is stored.
     Miss,
-    /// By the origin, without the cache.
+    /// The origin is requested without the cache.
     Bypass(BypassReason),
-    /// By a 504: the request wants no origin asked, and nothing stored may be served.
+    /// A 504 is served: the request forbids a request to the origin, and no stored response may be
+    /// served.
     OnlyIfCachedFailure,
 }
 
-/// Who demands that a response is validated before it is served.
+/// The reason why a response is validated before it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValidationReason {
-    /// The request says `no-cache`.
+    /// The request contains `no-cache`.
     RequestNoCache,
     /// The request's `max-age` is less than the age.
     RequestMaxAge,
-    /// The request's `min-fresh` is more than what is left of the lifetime.
+    /// The request's `min-fresh` exceeds the rest of the lifetime.
     RequestMinFresh,
-    /// The response says `no-cache`.
+    /// The response contains `no-cache`.
     ResponseNoCache,
-    /// The wall clock reads a time before the response arrived, so that its age is not known.
+    /// The wall clock shows a time before the arrival of the response, so that its age is unknown.
     ClockStepped,
 }
 
-/// Why the cache is not used for a request.
+/// The reason why the cache is not used for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BypassReason {
     /// The operator bypasses the cache for this host and role.
     Operator,
     /// The method is neither GET nor HEAD.
     Method,
-    /// The request says `no-store`.
+    /// The request contains `no-store`.
     RequestNoStore,
-    /// The request has a condition that only the origin can judge (`If-Match`,
+    /// The request has a condition that only the origin can evaluate (`If-Match`,
     /// `If-Unmodified-Since`).
     Precondition,
 }
 
-/// When a stale response may be served (RFC 9111 section 4.2.4, RFC 5861). The default is never.
+/// The conditions under which a stale response may be served (RFC 9111 section 4.2.4, RFC 5861).
+/// The default is never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StaleUse {
-    /// At once, while the caller validates it in the background, until this time.
+    /// The time until which it may be served at once, if the caller validates it in the background.
     pub while_revalidate_until: Option<Timestamp>,
-    /// At once, because the request accepts it (`max-stale`), until this time.
+    /// The time until which it may be served at once, because the request accepts it (`max-stale`).
     pub requested_until: Option<Timestamp>,
-    /// When the origin fails (see [`is_stale_if_error_status`](super::is_stale_if_error_status),
-    /// or no connection), until this time.
+    /// The time until which it may be served if the origin fails (see
+    /// [`is_stale_if_error_status`](super::is_stale_if_error_status)) or cannot be reached.
     pub if_error_until: Option<Timestamp>,
-    /// Nothing forbids it while the cache is deliberately disconnected, as with `--offline`.
+    /// Set if it may be served while the cache is deliberately disconnected, as with `--offline`.
     pub when_disconnected: bool,
 }
 
 impl StaleUse {
-    /// Says whether the response may be served before the origin has answered. Where only
-    /// `while_revalidate_until` allows it, a validation has to follow.
+    /// Returns whether the response may be served before the origin responds. If only
+    /// `while_revalidate_until` allows it, a validation must follow.
     #[must_use]
     pub fn at_once(&self, now: Timestamp) -> bool {
         is_before(now, self.while_revalidate_until) || is_before(now, self.requested_until)
     }
 
-    /// Says whether the response may be served in place of an error of the origin.
+    /// Returns whether the response may be served instead of an error of the origin.
     #[must_use]
     pub fn on_error(&self, now: Timestamp) -> bool {
         is_before(now, self.if_error_until) || self.at_once(now)
@@ -102,8 +105,8 @@ fn is_before(now: Timestamp, until: Option<Timestamp>) -> bool {
     until.is_some_and(|until| now < until)
 }
 
-/// Decides how a request is answered, given the stored response that [`select`](super::select)
-/// chose for it.
+/// Decides how a request is served. `stored` is the [`StoredResponse`] that
+/// [`select`](super::select) chose.
 #[must_use]
 pub fn reuse(
     request: CacheRequest<'_>,
@@ -114,14 +117,14 @@ pub fn reuse(
     let wishes = RequestDirectives::of(request.headers);
     let only_if_cached = wishes.flags.has(DirectiveFlag::OnlyIfCached);
     match bypass(request, &wishes, rules) {
-        // Section 5.2.1.7: the origin is not asked, whatever keeps the cache from answering.
+        // RFC 9111 section 5.2.1.7: the origin is not requested, even if the cache is bypassed.
         Some(reason) if only_if_cached && reason != BypassReason::Method => {
             return ReuseDecision::OnlyIfCachedFailure;
         }
         Some(reason) => return ReuseDecision::Bypass(reason),
         None => {}
     }
-    // A response that one user stored is not for all, and the other way round.
+    // A response stored for one user is not for all users, and the reverse.
     let stored = stored.filter(|stored| stored.mode() == rules.mode);
     let reuse = stored.map_or(ReuseDecision::Miss, |stored| {
         judge(stored, &wishes, rules, now)
@@ -140,15 +143,15 @@ fn bypass(
     if rules.overrides.bypass {
         return Some(BypassReason::Operator);
     }
-    // Section 4: the stored response is one to GET, which answers GET and HEAD.
+    // RFC 9111 section 4: a stored response to GET may serve GET and HEAD.
     if request.method != Method::GET && request.method != Method::HEAD {
         return Some(BypassReason::Method);
     }
-    // Section 5.2.1.5 forbids to store; a caller that says so wants no cache at all.
+    // RFC 9111 section 5.2.1.5 forbids storing the response. This cache also ignores a stored one.
     if wishes.flags.has(DirectiveFlag::NoStore) {
         return Some(BypassReason::RequestNoStore);
     }
-    // Section 4.3.2: these conditions are for the origin.
+    // RFC 9111 section 4.3.2: these conditions are for the origin.
     let for_origin = [header::IF_MATCH, header::IF_UNMODIFIED_SINCE];
     let is_for_origin = for_origin
         .iter()
@@ -156,7 +159,7 @@ fn bypass(
     is_for_origin.then_some(BypassReason::Precondition)
 }
 
-/// Section 5.2.1.7: a stored response or a 504.
+/// Returns a stored response or a 504, for `only-if-cached` (RFC 9111 section 5.2.1.7).
 fn if_cached(reuse: ReuseDecision, now: Timestamp) -> ReuseDecision {
     match reuse {
         ReuseDecision::Fresh { .. } => reuse,
@@ -178,7 +181,7 @@ fn judge(
         let validators = stored.validators();
         return ReuseDecision::Revalidate { validators, why };
     }
-    // Section 4.2: fresh while the lifetime exceeds the age.
+    // RFC 9111 section 4.2: a response is fresh while the lifetime exceeds the age.
     if !is_fresh {
         let expiry = Expiry {
             at: instant_before(now, age.saturating_sub(lifetime)),
@@ -199,18 +202,18 @@ fn judge(
     }
 }
 
-/// Returns what demands a validation of any response, fresh or stale.
+/// Returns the reason to validate any [`StoredResponse`], fresh or stale.
 fn demand(
     stored: &StoredResponse,
     directives: &ResponseDirectives,
     wishes: &RequestDirectives,
     now: Timestamp,
 ) -> Option<ValidationReason> {
-    // Section 5.2.1.4.
+    // RFC 9111 section 5.2.1.4: the request demands a validation.
     if wishes.flags.has(DirectiveFlag::NoCache) {
         return Some(ValidationReason::RequestNoCache);
     }
-    // Section 5.2.2.4.
+    // RFC 9111 section 5.2.2.4: the response demands a validation before each use.
     if directives.no_cache == DirectiveScope::Everything {
         return Some(ValidationReason::ResponseNoCache);
     }
@@ -219,22 +222,22 @@ fn demand(
         .then_some(ValidationReason::ClockStepped)
 }
 
-/// Returns the wish of the request that a fresh response does not meet.
+/// Returns the condition of the request that a fresh response does not meet.
 fn unmet(
     directives: &ResponseDirectives,
     wishes: &RequestDirectives,
     mode: CacheMode,
     (age, lifetime): (Duration, Duration),
 ) -> Option<ValidationReason> {
-    // RFC 8246 section 2: an immutable response need not be validated on reload while it is fresh.
-    // Clients of a gateway are not overruled.
+    // RFC 8246 section 2: a fresh immutable response is not validated on reload. In a gateway, the
+    // directives of the client apply.
     let is_immutable = mode == CacheMode::Private && directives.flags.has(DirectiveFlag::Immutable);
-    // Section 5.2.1.1. A limit of zero means a validation, however quickly the answer came.
+    // RFC 9111 section 5.2.1.1. A limit of zero always means a validation.
     let is_too_old = |limit: Duration| age > limit || limit.is_zero();
     if !is_immutable && wishes.max_age.is_some_and(is_too_old) {
         return Some(ValidationReason::RequestMaxAge);
     }
-    // Section 5.2.1.3.
+    // RFC 9111 section 5.2.1.3: the response must stay fresh for a time.
     let ends_too_soon = |wish: Duration| age.saturating_add(wish) > lifetime;
     wishes
         .min_fresh
@@ -242,7 +245,7 @@ fn unmet(
         .then_some(ValidationReason::RequestMinFresh)
 }
 
-/// When a response became stale.
+/// The instant at which a response became stale, and its age.
 struct Expiry {
     at: Timestamp,
     age: Duration,
@@ -254,26 +257,26 @@ fn stale_use(
     rules: &FreshnessRules,
     expiry: &Expiry,
 ) -> StaleUse {
-    // Section 4.2.4: not where the response forbids it.
+    // RFC 9111 section 4.2.4: a stale response is not served if it forbids that itself.
     if directives.forbid_stale(rules.mode) {
         return StaleUse::default();
     }
     let until = |extra: Option<Duration>| extra.map(|extra| expiry.at + extra);
-    // Section 5.2.1.3: a request that wants a response to stay fresh wants no stale one.
+    // RFC 9111 section 5.2.1.3: a request that wants a response to stay fresh wants no stale one.
     let accepts = wishes.min_fresh.is_none();
-    // Section 5.2.1.1: max-age bounds the age of what max-stale accepts.
+    // RFC 9111 section 5.2.1.1: max-age limits the age of a response that max-stale accepts.
     let is_young = wishes.max_age.is_none_or(|limit| expiry.age <= limit);
     let background = wishes.max_age.is_none() && accepts;
     let own = directives
         .stale_if_error
         .max(rules.overrides.stale_if_error);
     StaleUse {
-        // RFC 5861 section 3.
+        // RFC 5861 section 3: stale-while-revalidate.
         while_revalidate_until: until(directives.stale_while_revalidate.filter(|_| background)),
-        // Section 5.2.1.2; max-stale includes its last instant.
+        // RFC 9111 section 5.2.1.2; max-stale includes its last instant.
         requested_until: until(wishes.max_stale.filter(|_| accepts && is_young))
             .map(|until| until + Duration::from_micros(1)),
-        // RFC 5861 section 4: the request's own wish comes first.
+        // RFC 5861 section 4: the directive of the request takes precedence.
         if_error_until: until(wishes.stale_if_error.or(own)),
         when_disconnected: true,
     }

@@ -1,4 +1,4 @@
-//! The answer that a stored response gives to a request: its own conditions and ranges (RFC 9111
+//! The part of a stored response that is served: conditions and ranges of the request (RFC 9111
 //! section 4.3.2, RFC 9110 sections 13 and 14).
 
 use std::time::Duration;
@@ -10,31 +10,31 @@ use super::entity_tag::{EntityTag, split_tags};
 use super::range::{ByteRange, RequestedRange, wanted};
 use super::{CacheRequest, StoredResponse};
 
-/// What of a stored response is sent.
+/// The part of a stored response that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServedPart {
     /// The head and the whole body.
     Whole,
-    /// The head without the body: the request is HEAD.
+    /// The head without the body, for HEAD.
     HeadOnly,
-    /// 304: the caller has it.
+    /// A 304, because the caller has the current response.
     NotModified,
-    /// 206 with these bytes of a body of `length` bytes.
+    /// A 206 with some bytes of the body.
     Part {
-        /// Which bytes.
+        /// The served bytes.
         range: ByteRange,
-        /// How many the whole body has.
+        /// The number of bytes of the whole body.
         length: u64,
     },
-    /// 416: the wanted range is outside of a body of `length` bytes.
+    /// A 416, because the requested range is outside of the body.
     Unsatisfiable {
-        /// How many bytes the whole body has.
+        /// The number of bytes of the whole body.
         length: u64,
     },
 }
 
-/// Decides what of a stored response answers a request, in the order of RFC 9110 section 13.2.2.
-/// Call it once the response may be served: fresh, validated, or stale with permission.
+/// Returns the part of a [`StoredResponse`] that is served, in the order of RFC 9110 section
+/// 13.2.2. The response must be permitted: fresh, validated, or stale with permission.
 #[must_use]
 pub fn answer(request: CacheRequest<'_>, stored: &StoredResponse, body_bytes: u64) -> ServedPart {
     let is_get = request.method == Method::GET;
@@ -43,14 +43,14 @@ pub fn answer(request: CacheRequest<'_>, stored: &StoredResponse, body_bytes: u6
     } else {
         ServedPart::HeadOnly
     };
-    // Section 13.2.1: conditions and ranges apply to successful responses.
+    // RFC 9110 section 13.2.1: conditions and ranges apply to successful responses.
     if stored.status() != StatusCode::OK {
         return whole;
     }
     if has_current_copy(request.headers, stored) {
         return ServedPart::NotModified;
     }
-    // Section 14.2: ranges are defined for GET.
+    // RFC 9110 section 14.2: ranges are defined for GET.
     if !is_get || !if_range_holds(request.headers, stored) {
         return whole;
     }
@@ -64,9 +64,9 @@ pub fn answer(request: CacheRequest<'_>, stored: &StoredResponse, body_bytes: u6
     }
 }
 
-/// Says whether the caller's conditions say that its copy is the stored response.
+/// Returns whether the caller's conditions show that its copy is the [`StoredResponse`].
 fn has_current_copy(request: &HeaderMap, stored: &StoredResponse) -> bool {
-    // RFC 9110 section 13.1.3: If-None-Match takes precedence, even where it does not match.
+    // RFC 9110 section 13.1.3: If-None-Match takes precedence, even if it does not match.
     if request.contains_key(header::IF_NONE_MATCH) {
         return none_match_names(request, stored);
     }
@@ -85,15 +85,15 @@ fn none_match_names(request: &HeaderMap, stored: &StoredResponse) -> bool {
     let lines = request.get_all(header::IF_NONE_MATCH).iter();
     let mut tags = lines.flat_map(|line| split_tags(line.as_bytes()));
     tags.any(|tag| {
-        // Section 13.1.2: an asterisk matches any current response.
+        // RFC 9110 section 13.1.2: an asterisk matches any current response.
         let named = EntityTag::parse(tag);
         tag.trim_ascii() == b"*"
             || matches!((named, own), (Some(named), Some(own)) if named.matches_weakly(own))
     })
 }
 
-/// Says whether a range may be served: there is no `If-Range`, or it names the stored response by
-/// a strong validator (section 13.1.5).
+/// Returns whether a range may be served: without `If-Range`, or if it names the [`StoredResponse`]
+/// by a strong validator (RFC 9110 section 13.1.5).
 fn if_range_holds(request: &HeaderMap, stored: &StoredResponse) -> bool {
     let Some(condition) = request.get(header::IF_RANGE) else {
         return true;
@@ -105,13 +105,13 @@ fn if_range_holds(request: &HeaderMap, stored: &StoredResponse) -> bool {
     }
     let of = |field| FieldDate::read(stored.headers(), &field).valid();
     let (modified, date) = (of(header::LAST_MODIFIED), of(header::DATE));
-    // Section 8.8.2.2: a date is strong where the response was made at least a second later.
+    // RFC 9110 section 8.8.2.2: a date is strong if the response is at least a second younger.
     let is_strong = matches!((modified, date), (Some(modified), Some(date))
         if date.since(modified) >= Duration::from_secs(1) && date > modified);
     is_strong && parse(condition.as_bytes()) == modified
 }
 
-/// The fields that a 304 has (RFC 9110 section 15.4.5).
+/// The fields of a 304 (RFC 9110 section 15.4.5).
 const NOT_MODIFIED_FIELDS: [HeaderName; 7] = [
     header::CACHE_CONTROL,
     header::CONTENT_LOCATION,
@@ -123,8 +123,8 @@ const NOT_MODIFIED_FIELDS: [HeaderName; 7] = [
 ];
 
 impl StoredResponse {
-    /// Returns the status and fields to send, with the `Age` of section 5.1. The body follows as
-    /// `answer` says.
+    /// Returns the status and the fields of a [`ServedPart`], with the `Age` of RFC 9111 section
+    /// 5.1.
     #[must_use]
     pub fn head(&self, answer: ServedPart, age: Duration) -> (StatusCode, HeaderMap) {
         let mut headers = self.headers().clone();
@@ -165,7 +165,7 @@ impl StoredResponse {
                 StatusCode::RANGE_NOT_SATISFIABLE
             }
         };
-        // As `set` does, without a text in between: this is on the way of every answer.
+        // Avoids the text that `set` needs, because every cache hit comes here.
         let _ = headers.try_insert(header::AGE, age.as_secs().into());
         (status, headers)
     }
@@ -173,7 +173,7 @@ impl StoredResponse {
 
 fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
-        // A map that takes no more fields is sent without this one.
+        // If the map is full, the response is sent without this field.
         let _ = headers.try_insert(name, value);
     }
 }

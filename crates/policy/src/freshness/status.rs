@@ -1,9 +1,9 @@
-//! What the cache knows about status codes.
+//! The properties of status codes that concern the cache.
 
 use http::StatusCode;
 
-/// Says whether a response of this status may have a heuristic lifetime, and may be stored without
-/// a stated one (RFC 9110 section 15.1). 206 is not among them, because no partial content is
+/// Returns whether a response of this status may have a heuristic lifetime, and may be stored
+/// without a declared one (RFC 9110 section 15.1). 206 is excluded, because partial content is not
 /// stored.
 pub(super) fn is_heuristically_cacheable(status: StatusCode) -> bool {
     matches!(
@@ -12,8 +12,8 @@ pub(super) fn is_heuristically_cacheable(status: StatusCode) -> bool {
     )
 }
 
-/// Says whether the cache understands a status as `must-understand` asks (RFC 9111 section
-/// 5.2.2.3): the final ones of RFC 9110 that can be stored.
+/// Returns whether the cache understands a status, for `must-understand` (RFC 9111 section
+/// 5.2.2.3): the final statuses of RFC 9110 that can be stored.
 pub(super) fn is_understood(status: StatusCode) -> bool {
     matches!(
         status.as_u16(),
@@ -32,9 +32,11 @@ pub(super) fn is_understood(status: StatusCode) -> bool {
     )
 }
 
-/// Says whether a response of this status can answer another request. The others are about the
-/// request that they answer: its ranges and preconditions (206, 304, 412, 416), or the client and
-/// its network (428, 429, 431, 511: RFC 6585 forbids to store them).
+/// Returns whether a response of this status can serve another request. The excluded statuses
+/// concern one request:
+///
+/// - its ranges and preconditions (206, 304, 412, 416),
+/// - the client and its network (428, 429, 431, 511), because RFC 6585 forbids storing them.
 pub(super) fn can_answer_others(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200..=599)
         && !matches!(
@@ -43,7 +45,8 @@ pub(super) fn can_answer_others(status: StatusCode) -> bool {
         )
 }
 
-/// Says whether a status is an error for which a stale answer may be served (RFC 5861 section 4).
+/// Returns whether a status is an error for which a stale response may be served (RFC 5861 section
+/// 4).
 #[must_use]
 pub fn is_stale_if_error_status(status: StatusCode) -> bool {
     matches!(status.as_u16(), 500 | 502 | 503 | 504)

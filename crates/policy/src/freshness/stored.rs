@@ -1,4 +1,4 @@
-//! A stored response without its body, as the cache's index keeps it.
+//! A stored response without its body, as in the index of the cache.
 
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ use super::{CacheMode, ExchangeTimes, FreshnessRules, OriginResponse, Validators
 use crate::retry_after::format_http_date;
 use crate::time::{Timestamp, micros};
 
-/// How far the wall clock may step back before ages are no longer believed.
+/// The time by which the wall clock may step back before ages are unknown.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
-/// The status and header fields of a stored response, its times, and which requests it answers.
+/// The status and header fields of a stored response, its times, and the key of the requests that
+/// it may serve.
 ///
-/// Serialised with serde in a form of its own: text in Latin-1, times in microseconds. What does
-/// not decode to valid fields is an error, which the caller treats as a miss. Of the request, it
-/// holds only a digest (see [`VariantKey`]).
+/// The serde form has its own layout: text in Latin-1, times in microseconds. Bytes that do not
+/// decode to valid fields are an error, which the caller treats as a miss. Only a digest of the
+/// request is stored (see [`VariantKey`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "PersistedResponse", into = "PersistedResponse")]
 pub struct StoredResponse {
@@ -34,7 +35,7 @@ pub struct StoredResponse {
 }
 
 impl StoredResponse {
-    /// Takes what may be stored of a response.
+    /// Creates a stored response from the fields that may be stored.
     pub(super) fn new(
         response: OriginResponse<'_>,
         directives: &ResponseDirectives,
@@ -76,7 +77,7 @@ impl StoredResponse {
         renewed
     }
 
-    /// RFC 9110 section 6.6.1: a response without a valid date gets that of its arrival.
+    /// Sets the date of arrival if the response has no valid date (RFC 9110 section 6.6.1).
     fn date_if_missing(&mut self) {
         let date = super::date::FieldDate::read(&self.headers, &header::DATE);
         if date.valid().is_none()
@@ -92,7 +93,7 @@ impl StoredResponse {
         self.status
     }
 
-    /// Returns the stored fields. `Age` is not among them: see [`StoredResponse::age`].
+    /// Returns the stored fields, without `Age`: see [`StoredResponse::age`].
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
@@ -104,38 +105,40 @@ impl StoredResponse {
         self.received
     }
 
-    /// Returns which requests it answers.
+    /// Returns the [`VariantKey`] of the requests that this response may serve.
     #[must_use]
     pub fn variant(&self) -> &VariantKey {
         &self.variant
     }
 
-    /// Returns the mode in which it was stored. It answers requests of that mode only.
+    /// Returns the [`CacheMode`] in which the response was stored. The response serves only
+    /// requests of that mode.
     #[must_use]
     pub fn mode(&self) -> CacheMode {
         self.mode
     }
 
-    /// Returns how old it was on arrival.
+    /// Returns the age on arrival.
     pub(super) fn initial_age(&self) -> Duration {
         self.initial_age
     }
 
-    /// Returns `current_age` (RFC 9111 section 4.2.3). It does not decrease when the clock steps
-    /// back; then [`reuse`](super::reuse()) does not call the response fresh.
+    /// Returns `current_age` (RFC 9111 section 4.2.3). If the clock steps back, the age does not
+    /// decrease, and [`reuse`](super::reuse()) does not treat the response as fresh.
     #[must_use]
     pub fn age(&self, now: Timestamp) -> Duration {
         self.initial_age.saturating_add(now.since(self.received))
     }
 
-    /// Returns the freshness lifetime under the rules (section 4.2.1). The response is fresh while
-    /// this is greater than its age, and nothing else demands a validation.
+    /// Returns the freshness lifetime under the [`FreshnessRules`] (RFC 9111 section 4.2.1). The
+    /// response is fresh while the lifetime exceeds its age, unless a directive demands a
+    /// validation.
     #[must_use]
     pub fn lifetime(&self, rules: &FreshnessRules) -> Duration {
         lifetime(self, rules)
     }
 
-    /// Returns when the response becomes stale by its lifetime, for the order of eviction.
+    /// Returns when the lifetime of the response ends, for the order of eviction.
     #[must_use]
     pub fn stale_at(&self, rules: &FreshnessRules) -> Timestamp {
         let (lifetime, age) = (self.lifetime(rules), self.initial_age);
@@ -144,14 +147,14 @@ impl StoredResponse {
         Timestamp::from_micros(at.as_micros().saturating_sub(past))
     }
 
-    /// Returns the validators with which the origin can be asked whether it is current.
+    /// Returns the [`Validators`] for a validation by the origin.
     #[must_use]
     pub fn validators(&self) -> Validators {
         Validators::of(&self.headers)
     }
 
-    /// Says whether a body of this many bytes is the whole content (section 3.3). A shorter or
-    /// longer one than `Content-Length` states is incomplete and must not be stored.
+    /// Returns whether a body of this many bytes is the whole content (RFC 9111 section 3.3). A
+    /// body of another length than `Content-Length` declares is incomplete, and must not be stored.
     #[must_use]
     pub fn is_whole(&self, body_bytes: u64) -> bool {
         let mut lengths = self.headers.get_all(header::CONTENT_LENGTH).iter();
@@ -164,12 +167,12 @@ impl StoredResponse {
         })
     }
 
-    /// Says whether the clock reads a time before the arrival, so that the age is not known.
+    /// Returns whether the clock shows a time before the arrival, so that the age is unknown.
     pub(super) fn is_from_the_future(&self, now: Timestamp) -> bool {
         self.received.since(now) > CLOCK_TOLERANCE
     }
 
-    /// Returns what its fields say about its reuse.
+    /// Returns the parsed fields that decide about reuse.
     pub(super) fn facts(&self) -> &ResponseFacts {
         self.facts.of(self)
     }
@@ -204,7 +207,7 @@ impl From<StoredResponse> for PersistedResponse {
     }
 }
 
-/// Why persisted bytes are not a stored response.
+/// The reason why persisted bytes are not a [`StoredResponse`].
 #[derive(Debug, thiserror::Error)]
 enum PersistedError {
     #[error("the persisted status {0} is not a status code")]

@@ -1,4 +1,4 @@
-//! Which responses are stored (RFC 9111 section 3).
+//! The rules for storing responses (RFC 9111 section 3).
 
 use std::fmt;
 
@@ -14,40 +14,40 @@ use super::{
     StoredResponse,
 };
 
-/// Whether a response is stored.
+/// The decision about storing a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StorageDecision {
-    /// Store this with the body, once the body has arrived whole (see
+    /// The response is stored with its body, once the body is complete (see
     /// [`StoredResponse::is_whole`]).
     Store(Box<StoredResponse>),
-    /// Do not store it.
+    /// The response is not stored.
     No(NotStored),
 }
 
-/// Why a response is not stored.
+/// The reason why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NotStored {
     /// The operator bypasses the cache for this host and role.
     Bypass,
     /// Only responses to GET are stored.
     Method,
-    /// The status is about one request (such as 206, 304, 412, 416 and 429) or is not final.
+    /// The status concerns one request (such as 206, 304, 412, 416 and 429) or is not final.
     Status,
-    /// The request says `no-store`.
+    /// The request contains `no-store`.
     RequestNoStore,
-    /// The response says `no-store`.
+    /// The response contains `no-store`.
     NoStore,
-    /// The response says `must-understand`, and its status is not understood.
+    /// The response contains `must-understand`, and its status is not understood.
     NotUnderstood,
     /// The response is `private`, and the cache is shared.
     Private,
     /// The request has credentials, the cache is shared, and the response does not allow it.
     Authorization,
-    /// The response answers no other request (`Vary: *`).
+    /// The response serves no other request (`Vary: *`).
     VaryAny,
-    /// Neither a lifetime nor the status allows it.
+    /// The response has no lifetime, and its status does not permit storing.
     NotCacheable,
-    /// It is stale on arrival, has no validators, and no stale use is allowed.
+    /// The response is stale on arrival, has no validators, and may not be served stale.
     NoUse,
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for NotStored {
     }
 }
 
-/// Decides whether a response is stored, and takes what may be stored of it.
+/// Decides about storing a response, and returns the part to store.
 #[must_use]
 pub fn storable(
     exchange: CacheExchange<'_>,
@@ -96,7 +96,7 @@ pub fn storable(
     {
         return StorageDecision::No(reason);
     }
-    // Section 4.1: a response with `Vary: *` matches no request.
+    // RFC 9111 section 4.1: a response with `Vary: *` matches no request.
     let Some(variant) = VariantKey::of(request, response.headers, rules.mode, hash) else {
         return StorageDecision::No(NotStored::VaryAny);
     };
@@ -112,45 +112,46 @@ fn request_forbids(request: CacheRequest<'_>, rules: &FreshnessRules) -> Option<
     if rules.overrides.bypass {
         return Some(NotStored::Bypass);
     }
-    // Section 3: the method is understood by the cache.
+    // RFC 9111 section 3: the method is understood by the cache.
     if request.method != Method::GET {
         return Some(NotStored::Method);
     }
-    // Section 5.2.1.5.
+    // RFC 9111 section 5.2.1.5: the request forbids storing.
     let directives = RequestDirectives::of(request.headers);
     let no_store = directives.flags.has(DirectiveFlag::NoStore);
     no_store.then_some(NotStored::RequestNoStore)
 }
 
-/// Returns what in a response forbids to store it. Also asked after each validation.
+/// Returns the reason why an [`OriginResponse`] must not be stored. Each validation checks this
+/// again.
 pub(super) fn response_forbids(
     request: CacheRequest<'_>,
     response: OriginResponse<'_>,
     directives: &ResponseDirectives,
     rules: &FreshnessRules,
 ) -> Option<NotStored> {
-    // Sections 3 and 3.3: the status is final, and partial content is not the whole.
+    // RFC 9111 sections 3 and 3.3: the status is final, and partial content is not the whole.
     if !can_answer_others(response.status) || is_partial(response) {
         return Some(NotStored::Status);
     }
     let flags = directives.flags;
-    // Section 5.2.2.3: must-understand takes the place of no-store for caches that know it.
+    // RFC 9111 section 5.2.2.3: must-understand replaces no-store for caches that know it.
     if flags.has(DirectiveFlag::MustUnderstand) {
         if !is_understood(response.status) {
             return Some(NotStored::NotUnderstood);
         }
     } else if flags.has(DirectiveFlag::NoStore) {
-        // Section 5.2.2.5.
+        // RFC 9111 section 5.2.2.5: the response forbids storing.
         return Some(NotStored::NoStore);
     }
     if rules.mode == CacheMode::Private {
         return None;
     }
-    // Section 5.2.2.7.
+    // RFC 9111 section 5.2.2.7: the response is for one user.
     if directives.private == DirectiveScope::Everything {
         return Some(NotStored::Private);
     }
-    // Section 3.5: credentials need an explicit permission.
+    // RFC 9111 section 3.5: credentials need an explicit permission.
     let allowed = flags.has(DirectiveFlag::Public)
         || flags.has(DirectiveFlag::MustRevalidate)
         || directives.s_maxage.is_some();
@@ -158,15 +159,17 @@ pub(super) fn response_forbids(
     (credentials && !allowed).then_some(NotStored::Authorization)
 }
 
-/// Says whether a response of status 200 claims to be a part (RFC 9110 section 14.4 gives
-/// `Content-Range` no meaning there, so only a well-formed one is taken for a mistake).
+/// Returns whether an [`OriginResponse`] of status 200 claims to be partial. RFC 9110 section 14.4
+/// gives `Content-Range` no meaning here, so only a well-formed field counts as an error of the
+/// origin.
 fn is_partial(response: OriginResponse<'_>) -> bool {
     let range = response.headers.get(header::CONTENT_RANGE);
     let is_bytes = range.is_some_and(|range| range.as_bytes().starts_with(b"bytes "));
     response.status == StatusCode::OK && is_bytes
 }
 
-/// Section 3, last point: something says that the response may be stored.
+/// Returns a reason unless a part of the [`OriginResponse`] permits storing (RFC 9111 section 3,
+/// last point).
 fn lacks_permission(
     response: OriginResponse<'_>,
     directives: &ResponseDirectives,
@@ -180,7 +183,7 @@ fn lacks_permission(
     (!permitted).then_some(NotStored::NotCacheable)
 }
 
-/// Says whether a stored response can ever be served: fresh, validated, or stale.
+/// Returns whether a [`StoredResponse`] can ever be served: fresh, validated, or stale.
 fn is_of_use(
     stored: &StoredResponse,
     directives: &ResponseDirectives,

@@ -1,7 +1,7 @@
 //! `CDN-Cache-Control`, the targeted cache control of shared caches (RFC 9213).
 //!
-//! A structured dictionary. A field that is empty, does not parse, or gives a known directive a
-//! value of the wrong type is ignored as a whole, and `Cache-Control` holds.
+//! The field is a structured dictionary. `Cache-Control` applies instead if the field is empty,
+//! does not parse, or has a known directive with a value of the wrong type.
 
 use std::time::Duration;
 
@@ -11,10 +11,11 @@ use super::MAX_DELTA;
 use super::directives::{DirectiveFlag, ResponseDirectives};
 use crate::structured::{BareValue, parse_dictionary};
 
-/// The field's name.
+/// The name of the field.
 pub(super) const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 
-/// Reads the directives of the field; none where it is absent or to be ignored.
+/// Parses the [`ResponseDirectives`] of the field. Returns `None` if the field is absent or
+/// ignored.
 pub(super) fn directives(headers: &HeaderMap) -> Option<ResponseDirectives> {
     let lines = headers.get_all(CDN_CACHE_CONTROL).iter();
     let lines: Vec<_> = lines
@@ -26,7 +27,7 @@ pub(super) fn directives(headers: &HeaderMap) -> Option<ResponseDirectives> {
         ..ResponseDirectives::default()
     };
     for (at, (name, item)) in members.iter().enumerate() {
-        // RFC 9651 section 4.2.2: of several members with one key the last holds.
+        // RFC 9651 section 4.2.2: of several members with one key, the last one applies.
         let is_last = members[at + 1..].iter().all(|(later, _)| later != name);
         if is_last {
             add(&mut directives, name, &item.value)?;
@@ -35,7 +36,7 @@ pub(super) fn directives(headers: &HeaderMap) -> Option<ResponseDirectives> {
     directives.targeted.then_some(directives)
 }
 
-/// Takes a member. None where its value has the wrong type.
+/// Adds a member. Returns `None` if its [`BareValue`] has the wrong type.
 fn add(directives: &mut ResponseDirectives, name: &str, value: &BareValue) -> Option<()> {
     let flag = match name {
         "no-store" => DirectiveFlag::NoStore,

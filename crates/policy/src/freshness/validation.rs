@@ -1,4 +1,4 @@
-//! Validating stored responses with the origin (RFC 9111 sections 4.3.1, 4.3.4 and 4.3.5).
+//! Validation of stored responses by the origin (RFC 9111 sections 4.3.1, 4.3.4 and 4.3.5).
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
@@ -10,7 +10,7 @@ use super::storing::response_forbids;
 use super::vary::{FieldHasher, VariantKey};
 use super::{CacheExchange, FreshnessRules, NotStored, OriginResponse, StoredResponse, age};
 
-/// With what the origin can tell whether a stored response is current.
+/// The values with which the origin recognises a current stored response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Validators {
     /// The entity tag as the origin wrote it.
@@ -33,15 +33,15 @@ impl Validators {
         }
     }
 
-    /// Says whether there is none, so that the origin can only be asked for the whole.
+    /// Returns whether there is no validator, so that only a full request is possible.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.etag.is_none() && self.last_modified.is_none()
     }
 
-    /// Makes a request conditional (section 4.3.1). The caller's own conditions are replaced; they
-    /// are answered from the stored response after the validation, by [`answer`](super::answer()).
-    /// Leaves the request as it is where there are no validators.
+    /// Makes a request conditional (RFC 9111 section 4.3.1). The validators replace the caller's
+    /// own conditions, which [`answer`](super::answer()) evaluates after the validation. Without
+    /// validators the request stays unchanged.
     pub fn apply(&self, headers: &mut HeaderMap) {
         if self.is_empty() {
             return;
@@ -57,19 +57,21 @@ impl Validators {
     }
 }
 
-/// What a 304 says about a stored response.
+/// The effect of a 304 on a stored response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// It is current: store these fields in place of the earlier ones and serve them.
+    /// The [`StoredResponse`] is current. Its new fields replace the stored ones, and are served.
     Freshened(Box<StoredResponse>),
-    /// It is current and answers this request, and must not be stored any longer.
+    /// The [`StoredResponse`] is current and serves this request, but must be removed from the
+    /// cache.
     Forget(Box<StoredResponse>, NotStored),
-    /// The 304 is about another response: remove the stored one and ask again without conditions.
+    /// The 304 is about another response. Remove the stored one, and repeat the request without
+    /// conditions.
     Mismatch,
 }
 
-/// Updates a stored response with a 304 that answers a request with its validators (section
-/// 4.3.4). The request of the exchange is the caller's, which selected the stored response.
+/// Updates a [`StoredResponse`] with the 304 to a request with its validators (RFC 9111 section
+/// 4.3.4). The exchange has the caller's request, for which the stored response was selected.
 #[must_use]
 pub fn update(
     stored: &StoredResponse,
@@ -83,14 +85,15 @@ pub fn update(
     renew(stored, exchange, rules, hash)
 }
 
-/// Says whether the validators of a 304 are those of a stored response. A 304 without any is about
-/// the response whose validators the request had, as only one response's are sent.
+/// Returns whether the validators of a 304 are those of a stored response. A 304 without validators
+/// is about the stored response, because the request had only the validators of that response.
 fn is_about(stored: &HeaderMap, newer: &HeaderMap) -> bool {
     let modified = |headers: &HeaderMap| FieldDate::read(headers, &header::LAST_MODIFIED).valid();
     let dates = (modified(newer), modified(stored));
     match (newer.get(header::ETAG), stored.get(header::ETAG)) {
         (Some(new), Some(old)) => is_same_tag(new, old),
-        // A tag that the stored response does not have selects another, unless the dates agree.
+        // A tag that the stored response does not have selects another response, unless the dates
+        // agree.
         (Some(_), None) => dates.0.is_some() && dates.0 == dates.1,
         (None, _) => dates.0.is_none() || dates.1.is_none() || dates.0 == dates.1,
     }
@@ -102,7 +105,7 @@ fn is_same_tag(new: &HeaderValue, old: &HeaderValue) -> bool {
         // A strong validator selects responses with that strong validator.
         (Some(new), Some(old)) if !new.is_weak() && !old.is_weak() => new.matches_strongly(old),
         (Some(new), Some(old)) => new.matches_weakly(old),
-        // What is no entity tag is compared as it is written.
+        // Invalid entity tags are compared as text.
         _ => new == old,
     }
 }
@@ -114,7 +117,8 @@ fn renew(
     hash: FieldHasher<'_>,
 ) -> Update {
     let (request, newer) = (exchange.request, exchange.response.headers);
-    // Section 3.2: what may not be stored (section 3.1) does not update either.
+    // RFC 9111 section 3.2: fields that may not be stored (RFC 9111 section 3.1) do not update
+    // either.
     let kept = storable_fields(newer, &ResponseDirectives::of(newer, rules.mode), rules);
     let merged = updated_fields(stored.headers(), &kept);
     let directives = ResponseDirectives::of(&merged, rules.mode);
@@ -135,18 +139,20 @@ fn renew(
     }
 }
 
-/// What a response to HEAD says about a stored response to GET.
+/// The effect of a response to HEAD on a stored response to GET.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromHead {
-    /// It is current, with these fields.
+    /// The [`StoredResponse`] is current, with these fields.
     Freshened(Box<StoredResponse>),
-    /// It is outdated, or must not be stored any longer: remove it.
+    /// The stored response is outdated, or must not be stored any longer: remove it.
     Outdated,
-    /// Nothing: the response is not a 200 to HEAD.
+    /// No effect: the response is not a 200 to HEAD.
     Nothing,
 }
 
-/// Updates a stored response with a response to HEAD for the same URL and variant (section 4.3.5).
+/// Updates a [`StoredResponse`] with a response to HEAD for the same URL and variant (RFC 9111
+/// section
+/// 4.3.5).
 #[must_use]
 pub fn freshen_from_head(
     stored: &StoredResponse,
@@ -161,7 +167,7 @@ pub fn freshen_from_head(
     }
     let same = |field| match (response.headers.get(&field), stored.headers().get(&field)) {
         (Some(new), Some(old)) => new == old,
-        // A field that is received and was not there before differs.
+        // A received field that is not stored counts as a difference.
         (Some(_), None) => field == header::CONTENT_LENGTH,
         (None, _) => true,
     };

@@ -1,8 +1,8 @@
-//! Which requests a stored response answers (RFC 9111 section 4.1).
+//! The requests that a stored response may serve (RFC 9111 section 4.1).
 //!
-//! Of the request fields that `Vary` names only one digest is kept. A [`VariantKey`] can be made
-//! in no other way, so that no value of `Authorization` or `Cookie` reaches a disk; the caller
-//! passes a keyed hash where guessing such values from their digests must be impossible too.
+//! Of the request fields that `Vary` names, only one digest is stored. A [`VariantKey`] contains no
+//! field values, so no value of `Authorization` or `Cookie` reaches a disk. A caller that must also
+//! prevent guesses from digests passes a keyed hash.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +19,7 @@ use super::{CacheMode, CacheRequest, StoredResponse};
 pub struct Digest(pub [u8; 32]);
 
 impl fmt::Debug for Digest {
-    /// Writes the first bytes, enough to tell digests apart.
+    /// Writes the first bytes, which are sufficient to distinguish digests.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Digest(")?;
         for byte in &self.0[..4] {
@@ -29,10 +29,10 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The caller's hash function: collision-resistant, the same for as long as the cache lives.
+/// The caller's hash function: collision-resistant, and unchanged for the lifetime of the cache.
 pub type FieldHasher<'a> = &'a dyn Fn(&[u8]) -> Digest;
 
-/// The names that `Vary` lists, and a digest of the values that the request had for them.
+/// The names in `Vary`, and a [`Digest`] of their values in the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VariantKey {
     names: Vec<Box<str>>,
@@ -40,8 +40,8 @@ pub struct VariantKey {
 }
 
 impl VariantKey {
-    /// Returns the key of a response to a request; none where the response answers no other
-    /// request (`Vary: *`, or a `Vary` that cannot be read).
+    /// Returns the key of a response to a [`CacheRequest`]. Returns `None` if the response serves
+    /// no other request, because of `Vary: *` or a malformed `Vary`.
     pub(super) fn of(
         request: CacheRequest<'_>,
         response_headers: &HeaderMap,
@@ -59,8 +59,8 @@ impl VariantKey {
                     .into_boxed_str(),
             );
         }
-        // A private cache serves one user who may have several credentials: an answer to one of
-        // them is not an answer to another, even where the origin forgets to say so.
+        // A private cache serves one user who may have several credentials. A response to one of
+        // them must not serve another, even if `Vary` does not name the field.
         if mode == CacheMode::Private {
             names.push(header::AUTHORIZATION.as_str().into());
         }
@@ -70,22 +70,22 @@ impl VariantKey {
         Some(Self { names, digest })
     }
 
-    /// Says whether a request has the values that this key stands for.
+    /// Returns whether a [`CacheRequest`] has the field values of this key.
     #[must_use]
     pub fn matches(&self, request: CacheRequest<'_>, hash: FieldHasher<'_>) -> bool {
         digest(&self.names, request.headers, hash) == self.digest
     }
 
-    /// Returns the digest, which covers the names as well: two responses of one URL with the same
-    /// one are the same variant, and the later replaces the earlier.
+    /// Returns the digest, which also covers the names. Two responses of one URL with the same
+    /// digest are the same variant, and the later one replaces the earlier.
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.digest
     }
 }
 
-/// Chooses among the stored responses of one URL the one that answers a request: of those whose
-/// variant matches, the most recent by `Date`, then by arrival. Returns its position.
+/// Selects the [`StoredResponse`] of a URL that serves a request, and returns its position. Of the
+/// matching variants, the most recent by `Date` is selected, then by arrival.
 #[must_use]
 pub fn select<'a>(
     request: CacheRequest<'_>,
@@ -106,7 +106,7 @@ fn digest(names: &[Box<str>], headers: &HeaderMap, hash: FieldHasher<'_>) -> Dig
     };
     for name in names {
         add(name.as_bytes());
-        // A field that is absent differs from one that is empty.
+        // An absent field differs from an empty one.
         match HeaderName::from_bytes(name.as_bytes()) {
             Ok(name) if headers.contains_key(&name) => add(&normalised(headers, &name)),
             _ => add(b"\0absent"),
@@ -115,8 +115,8 @@ fn digest(names: &[Box<str>], headers: &HeaderMap, hash: FieldHasher<'_>) -> Dig
     hash(&input)
 }
 
-/// Joins the lines of a field and removes what has no meaning: white space around commas, and case
-/// where the field has none. The order stays: origins choose by it.
+/// Joins the lines of a field and removes differences without meaning: white space around commas,
+/// and case in case-insensitive fields. The order remains, because origins may depend on it.
 fn normalised<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Cow<'a, [u8]> {
     let mut lines = headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let joined = match (lines.next(), lines.next()) {

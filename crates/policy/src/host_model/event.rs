@@ -1,4 +1,4 @@
-//! The events that change the model of a host, as a store records them.
+//! Events that change the [`HostModel`](super::HostModel), as a store records them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,81 +11,81 @@ use super::quotas::{QuotaEffect, QuotaStatement};
 use crate::classify::AttemptMeaning;
 use crate::time::BootInstant;
 
-/// The result of a request.
+/// The result of a request, for [`LimitEvent::Answered`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SettledRequest {
-    /// The id of its permit.
+    /// The id of the permit.
     pub id: u64,
-    /// When it was permitted.
+    /// The instant of the permit.
     pub permitted: BootInstant,
-    /// The meaning of the answer.
+    /// The [`AttemptMeaning`] of the response for limits.
     pub outcome: AttemptMeaning,
-    /// A failure may be a refusal.
+    /// Set if the failure may be a refusal.
     pub maybe_refused: bool,
-    /// The time for which the server wants no request, as far as that is obeyed.
+    /// The time for which the server wants no request, as far as the policy obeys the server.
     pub retry_after: Option<Duration>,
-    /// A random share in 0..1, for the wait after a refusal.
+    /// A random number in `0..1` for the wait after a refusal.
     pub jitter_sample: f64,
 }
 
-/// A change, without the instant at which it happened.
+/// A change of the [`HostModel`](super::HostModel), without its instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum LimitEvent {
     /// A request was permitted.
     Permitted {
-        /// The id of its permit.
+        /// The id of the permit.
         id: u64,
-        /// The way in which limits are learned from its answer.
+        /// The [`LearnPolicy`] by which limits are learned from the response.
         learn: Option<LearnPolicy>,
-        /// Under which name its quotas are kept.
+        /// The name under which the quotas of the request are kept.
         lane: Option<Arc<str>>,
-        /// Its weight.
+        /// The weight of the request in quotas.
         weight: u32,
     },
-    /// Time has passed, which no other event shows.
+    /// Time has passed without another event.
     Advanced,
-    /// The headers of an answer have come, and its body has not ended.
+    /// The headers of a response have arrived, and its body is not complete.
     Heard {
-        /// The id of its permit.
+        /// The id of the permit.
         id: u64,
-        /// The meaning of the headers.
+        /// The [`AttemptMeaning`] of the headers for limits.
         outcome: AttemptMeaning,
     },
     /// An attempt has ended.
     Answered(SettledRequest),
-    /// A request was given up.
+    /// A request was dropped.
     Left {
-        /// The id of its permit.
+        /// The id of the permit.
         id: u64,
-        /// When it was permitted, if it was not sent.
+        /// The instant of the permit, if the request was not sent.
         spent_at: Option<BootInstant>,
-        /// Under which name its quotas are kept.
+        /// The name under which the quotas of the request are kept.
         lane: Option<Arc<str>>,
     },
-    /// The headers of an answer declare quotas.
+    /// The headers of a response declare quotas.
     Stated {
-        /// Under which name they are kept.
+        /// The name under which the quotas are kept.
         lane: Arc<str>,
         /// The id of the permit.
         id: u64,
-        /// When the request was permitted.
+        /// The instant of the permit.
         permitted: BootInstant,
-        /// The quotas that they declare.
+        /// The declared quotas.
         statement: QuotaStatement,
     },
     /// An operator has ended the pause after refusals.
     PauseEnded,
 }
 
-/// The effect of an event.
+/// The effect of a [`LimitEvent`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventEffect {
-    /// Waiting requests may go earlier than they were promised.
+    /// Set if waiting requests may go earlier than expected.
     pub calls_next: bool,
-    /// The limit of the host that an answer, or its headers, confirmed.
+    /// The [`ConfirmedLimit`] that a response, or its headers, confirmed.
     pub confirmed: Option<ConfirmedLimit>,
-    /// The effect of a statement.
+    /// The [`QuotaEffect`] of the declared quotas.
     pub heard: QuotaEffect,
-    /// The answer to a permitted request teaches something.
+    /// Set if the response to the permitted request teaches a limit.
     pub teaches: bool,
 }

@@ -1,7 +1,7 @@
-//! The limits that a site has learned of its host: the learner, and the requests on their way.
+//! The limits that a site has learned of its host: the learner, and the requests in flight.
 //!
-//! All processes that share a site share this. It exists only where there is something to learn:
-//! from the first refusal on, or from the first request on where a search upwards is allowed.
+//! All processes that share a site share these limits. Learned limits exist from the first refusal
+//! on. If the policy allows a search upwards, they exist from the first request on.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -14,13 +14,15 @@ use super::learner::{
 use crate::rate::Window;
 use crate::time::BootInstant;
 
-/// The time for which a limit is believed after the last refusal.
+/// The time for which a learned limit applies after the last refusal.
 const LIMIT_MEMORY: Duration = Duration::from_secs(7 * 86_400);
-/// After this time the record of a request without an answer is dropped: its process may be gone.
+/// The time after which a request without a response is dropped, because its process may have
+/// ended.
 const TRACKED_REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
-/// The least time after which a request asks again that waits for the answer to another.
+/// The shortest wait before a request queries again, while it waits for the response to another
+/// request.
 const MIN_ASK_AGAIN_PAUSE: Duration = Duration::from_millis(20);
-/// The number of requests on their way that are remembered.
+/// The largest number of requests in flight that are tracked.
 const MAX_TRACKED_REQUESTS: usize = 64;
 
 /// The limits that are learned from refusals.
@@ -28,16 +30,17 @@ const MAX_TRACKED_REQUESTS: usize = 64;
 pub enum LearnMode {
     /// Limits below the configured ones.
     Tighten,
-    /// Whatever the host admits, from two per second upwards, and never more than this.
+    /// The rate that the host admits, from two requests per second upwards and up to this
+    /// [`Window`].
     UpTo(Window),
 }
 
-/// The way in which limits are learned.
+/// The policy by which limits are learned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnPolicy {
     /// The limits that are learned.
     pub mode: LearnMode,
-    /// No learned limit asks for a longer distance between requests.
+    /// The longest distance between requests that a learned limit may require.
     pub slowest: Duration,
 }
 
@@ -60,26 +63,26 @@ impl LearnPolicy {
     }
 }
 
-/// The effect of the headers of an answer.
+/// The effect of the headers of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LearnEffect {
-    /// Other requests may have waited for them.
+    /// Set if other requests may have waited for these headers.
     pub calls_next: bool,
-    /// The limit that they confirmed.
+    /// The [`ConfirmedLimit`] that the headers confirmed.
     pub confirmed: Option<ConfirmedLimit>,
 }
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct TrackedRequest {
     id: u64,
     sent: SentRequest,
-    /// Its headers have come, and taught what there was to learn.
+    /// Set if the headers have arrived, and the learner has used them.
     heard: bool,
 }
 
 impl TrackedRequest {
-    /// Ends it without an answer that teaches anything.
+    /// Ends the request without a further effect on the [`Learner`].
     fn land(&self, learner: &mut Learner) {
         if self.heard {
             learner.body_ended(self.sent);
@@ -89,17 +92,17 @@ impl TrackedRequest {
     }
 }
 
-/// The limits that a site has learned.
+/// The limits that a site has learned of its host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LearnedLimits {
     learner: Learner,
     tracked: Vec<TrackedRequest>,
-    /// The last refusal, or the first request.
+    /// The instant of the last refusal, or of the first request.
     begun: BootInstant,
 }
 
 impl LearnedLimits {
-    /// Starts to learn at a first refusal, from the requests that were sent before it.
+    /// Starts to learn at a first refusal, from the requests that were sent before.
     #[must_use]
     pub fn from_history(sent: impl Iterator<Item = BootInstant>, now: BootInstant) -> Self {
         Self {
@@ -118,8 +121,8 @@ impl LearnedLimits {
         }
     }
 
-    /// Returns when a request may go that has so many waiting requests before it. It may be later:
-    /// a request asks again at that instant.
+    /// Returns when a request may go, behind `earlier` waiting requests. The result may be too
+    /// early: the request queries again at that instant.
     #[must_use]
     pub fn next(&self, policy: &LearnPolicy, earlier: u32, now: BootInstant) -> BootInstant {
         if policy.mode == LearnMode::Tighten && self.learner.knows_nothing() {
@@ -138,11 +141,11 @@ impl LearnedLimits {
         at + self.learner.distance().min(policy.slowest) * earlier
     }
 
-    /// Notes that a request goes now.
+    /// Records a request that is sent now.
     pub fn sent(&mut self, policy: &LearnPolicy, id: u64, now: BootInstant) {
         let sent = self.learner.sent(&policy.bounds(), now);
         if self.tracked.len() >= MAX_TRACKED_REQUESTS {
-            // One whose headers have come teaches nothing more.
+            // A request whose headers have arrived teaches nothing more.
             let heard = self.tracked.iter().position(|tracked| tracked.heard);
             let lost = self.tracked.remove(heard.unwrap_or(0));
             lost.land(&mut self.learner);
@@ -151,21 +154,21 @@ impl LearnedLimits {
         self.tracked.push(TrackedRequest { id, sent, heard });
     }
 
-    /// Notes that a request was not sent after all.
+    /// Records that a permitted request was not sent.
     pub fn withdrawn(&mut self, id: u64, now: BootInstant) {
         if let Some(tracked) = self.land(id) {
             self.learner.withdrawn(tracked.sent, now);
         }
     }
 
-    /// Notes that a request ended without an answer that says anything.
+    /// Records that a request ended without a meaningful response.
     pub fn dropped(&mut self, id: u64) {
         if let Some(tracked) = self.land(id) {
             tracked.land(&mut self.learner);
         }
     }
 
-    /// Takes in the headers of an answer whose body is still to come.
+    /// Learns from the headers of a [`HostResponse`] whose body is not complete.
     pub fn heard(&mut self, id: u64, answer: HostResponse, now: BootInstant) -> LearnEffect {
         let is_awaited = |tracked: &TrackedRequest| tracked.id == id && !tracked.heard;
         let Some(index) = self.tracked.iter().position(is_awaited) else {
@@ -181,8 +184,8 @@ impl LearnedLimits {
         }
     }
 
-    /// Takes in the answer to a request that was permitted at an instant. Returns the limit that it
-    /// confirmed, if it did.
+    /// Learns from the [`HostResponse`] to a request that was permitted at `permitted`. Returns the
+    /// limit that the response confirmed, if any.
     pub fn answered(
         &mut self,
         (id, permitted): (u64, BootInstant),
@@ -191,7 +194,7 @@ impl LearnedLimits {
         now: BootInstant,
     ) -> Option<ConfirmedLimit> {
         let before = self.confirmed_now();
-        // A request that was sent before anything was learned is known by its permit.
+        // A request from before the first refusal is known only by its permit.
         let known = self.land(id);
         if let Some(heard) = known.filter(|tracked| tracked.heard) {
             heard.land(&mut self.learner);
@@ -214,13 +217,13 @@ impl LearnedLimits {
         self.learner.confirmed().copied().collect()
     }
 
-    /// Returns the limit that is confirmed and was not.
+    /// Returns the [`ConfirmedLimit`] that was confirmed since `before` was read, if any.
     fn confirmed_since(&self, before: &[ConfirmedLimit]) -> Option<ConfirmedLimit> {
         let is_new = |limit: &&ConfirmedLimit| !before.iter().any(|other| other.is_same_as(limit));
         self.learner.confirmed().find(is_new).copied()
     }
 
-    /// Gives up requests whose answers are overdue.
+    /// Drops requests whose responses are overdue.
     pub fn expire(&mut self, now: BootInstant) {
         let learner = &mut self.learner;
         self.tracked.retain(|tracked| {
@@ -232,18 +235,18 @@ impl LearnedLimits {
         });
     }
 
-    /// Ends the pause after refusals, on an operator's word.
+    /// Ends the pause after refusals, as an operator requests.
     pub fn end_pause(&mut self) {
         self.learner.end_pause();
     }
 
-    /// Returns whether it has nothing to say any more.
+    /// Returns whether the learned limits have expired.
     #[must_use]
     pub fn is_over(&self, now: BootInstant) -> bool {
         self.begun + LIMIT_MEMORY <= now
     }
 
-    /// Returns the confirmed limits.
+    /// Returns every [`ConfirmedLimit`].
     pub fn limits(&self) -> impl Iterator<Item = &ConfirmedLimit> {
         self.learner.confirmed()
     }
@@ -254,18 +257,18 @@ impl LearnedLimits {
         self.learner.is_searching()
     }
 
-    /// Returns until when no request goes, on account of refusals.
+    /// Returns the instant until which refusals stop all requests.
     #[must_use]
     pub fn not_before(&self, now: BootInstant) -> BootInstant {
         self.learner.not_before(now)
     }
 
-    /// Returns the confirmed limit that allows least, or the distance that is believed in.
+    /// Returns the tightest confirmed window, or one request in the present distance.
     fn tightest(&self) -> (u32, Duration) {
         self.learner.tightest()
     }
 
-    /// Returns the limit that allows least, as a window.
+    /// Returns the tightest limit, as a [`Window`].
     pub(crate) fn window(&self) -> Window {
         let (count, length) = self.tightest();
         let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
@@ -275,10 +278,10 @@ impl LearnedLimits {
         )
     }
 
-    /// Moves every instant to the clock of the current boot of the machine.
+    /// Moves every instant to the clock of the current boot.
     pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
         self.begun = shift(self.begun);
-        // What is on its way was lost with the machine.
+        // Requests in flight were lost with the machine.
         self.tracked.clear();
         self.learner.after_reboot(shift);
     }

@@ -1,14 +1,14 @@
-//! Learned limits: finds out what a host admits from which requests it refuses.
+//! Learned limits: infers from refusals how many requests a host admits.
 //!
-//! The client counts its own admitted requests. At a 429 it knows how many lay in the last 1, 2,
-//! 3 ... 3600 seconds, and later answers show which of these counts separates accepted from
-//! refused (`search`). What is left is a confirmed limit ([`ConfirmedLimit`]): kept exactly, spaced
-//! evenly, tested by one request more from time to time (`probe`); it explains later refusals,
-//! and only a refusal that no confirmed limit explains opens a new search (`refusal`).
+//! The client counts its own admitted requests. At a status 429, the counts of the last second up
+//! to the last hour are known. Later responses show which count separates admitted from refused
+//! requests (`search`). The result is a [`ConfirmedLimit`], which is kept exactly and spaced
+//! evenly. From time to time one extra request tests the limit (`probe`). A refusal that no
+//! confirmed limit explains opens a new search (`refusal`).
 //!
-//! A [`Learner`] is the whole state of one host: of fixed size, serialisable, without clock, I/O
-//! or allocation. Ask [`Learner::next`] when to send, report [`Learner::sent`] and
-//! [`Learner::answered`]. It does not replace configured limits, which hold in addition.
+//! A [`Learner`] is the whole state of one host. The state has a fixed size and needs no clock, I/O
+//! or allocation. [`Learner::next`] returns when to send; [`Learner::sent`] and
+//! [`Learner::answered`] report. Configured limits apply in addition.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -54,21 +54,21 @@ use units::{LearnerInstant, RequestRate, Seconds, stored_instant, stored_length}
 
 /// The margin of windows before any refusal.
 const START_MARGIN: Seconds<f32> = Seconds(0.01);
-/// The time after the last request after which no answer is waited for.
+/// The time for which a response is awaited after the last request.
 const UNANSWERED_TIMEOUT: Seconds = Seconds(60.0);
-/// The time after a request that was answered with 503 within which another request has to be
-/// served, to show that the host is up and has refused the first.
+/// The longest time between a request with status 503 and a served request that shows a refusal. If
+/// the host serves another request within that time, the host was not down.
 pub const SERVED_WITHIN: Duration = Duration::from_secs(2);
 /// The number of limits that can be confirmed at once.
 const MAX_CONFIRMED: usize = 3;
 
-/// The phase of a learner: how it finds the instant of the next request.
+/// The phase of a [`Learner`], which decides the instant of the next request.
 #[derive(Clone, Copy, Debug)]
 enum LearnerPhase<'a> {
-    /// A single request at a time goes, until the host serves one again after a refusal or an
+    /// A phase of one request at a time, until the host serves a request after a refusal or an
     /// outage.
     Testing,
-    /// Nothing is known: requests go faster and faster.
+    /// No limit is known: the rate of requests rises.
     Starting,
     /// A refusal has no explanation yet.
     Searching(&'a LimitSearch),
@@ -81,7 +81,7 @@ enum LearnerPhase<'a> {
 /// The order of the fields is the stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Learner {
-    /// Instants inside are seconds after this one.
+    /// The instant from which a [`LearnerInstant`] is counted.
     origin: Option<BootInstant>,
     retry_end: BootInstant,
     log: RequestLog,
@@ -89,31 +89,30 @@ pub struct Learner {
     search: Option<LimitSearch>,
     probe: ProbeSchedule,
     in_flight: InFlightCounts,
-    /// No request goes before.
+    /// The instant before which no request goes.
     #[serde(with = "stored_instant")]
     not_before: Option<LearnerInstant>,
     #[serde(with = "stored_instant")]
     last_sent: Option<LearnerInstant>,
     last_refusal: RefusalEpoch,
-    /// A single request at a time goes, until a request is admitted that is sent from this instant
-    /// on.
+    /// If set, one request at a time goes, until a request sent from this instant on is admitted.
     testing: Option<LearnerInstant>,
     /// The length of the Retry-After of the last refusal.
     #[serde(with = "stored_length")]
     last_advice: Option<Seconds<f32>>,
     outage: HostOutage,
     start: StartRate,
-    /// By how much each window is widened.
+    /// The time by which each window is widened.
     margin: Seconds<f32>,
     round_trip: Seconds<f32>,
-    /// When the search last learned anything.
+    /// The instant at which the search last learned from a response.
     #[serde(with = "stored_instant")]
     search_moved: Option<LearnerInstant>,
-    /// The time for which the host refused everything after a refusal: it bans.
+    /// The time for which the host bans the client: it refuses every request after a refusal.
     ban: Seconds<f32>,
-    /// Refusals of this row that came although every limit was free.
+    /// The number of refusals of this row at which every limit was free.
     unexpected: u8,
-    /// The number of requests in flight whose headers have come.
+    /// The number of requests in flight whose headers have arrived.
     open_bodies: u16,
 }
 
@@ -145,7 +144,7 @@ impl Default for Learner {
 }
 
 impl Learner {
-    /// Starts from requests that were sent before anything was learned, in any order.
+    /// Creates a learner from requests that were sent before, in any order.
     #[must_use]
     pub fn from_history(sent: impl Iterator<Item = BootInstant>) -> Self {
         let mut sent: Vec<BootInstant> = sent.collect();
@@ -161,7 +160,7 @@ impl Learner {
         learner
     }
 
-    /// Notes that a request was not sent after all.
+    /// Records that a [`SentRequest`] was not sent.
     pub fn withdrawn(&mut self, sent: SentRequest, now: BootInstant) {
         self.rebase(now);
         let sent_at = self.learner_instant(sent.at);
@@ -172,7 +171,7 @@ impl Learner {
         self.landed(sent);
     }
 
-    /// Returns whether nothing is confirmed and nothing searched for.
+    /// Returns whether no limit is confirmed and no search is under way.
     #[must_use]
     pub fn knows_nothing(&self) -> bool {
         self.search.is_none() && self.confirmed().next().is_none()
@@ -187,20 +186,20 @@ impl Learner {
         }
     }
 
-    /// Returns until when no request goes after refusals; `now` if that is over.
+    /// Returns the instant until which refusals stop all requests; `now` if there is no pause.
     #[must_use]
     pub fn not_before(&self, now: BootInstant) -> BootInstant {
         let own = self.not_before.map_or(now, |at| self.boot_instant(at, now));
         own.max(self.retry_end).max(now)
     }
 
-    /// Ends the pause after refusals: the next request may go at once, and is a test.
+    /// Ends the pause after refusals: the next request may go at once, as a test.
     pub fn end_pause(&mut self) {
         self.not_before = None;
         self.retry_end = BootInstant::ZERO;
     }
 
-    /// Returns the distance between requests at the rate that is believed in.
+    /// Returns the distance between requests at the rate that is currently assumed.
     #[must_use]
     pub fn distance(&self) -> Duration {
         let round_trip = self.round_trip.wide();
@@ -214,8 +213,7 @@ impl Learner {
         Duration::from_secs_f64(1.0 / rate.0.clamp(0.001, 1_000.0))
     }
 
-    /// Returns the confirmed window that allows least, or one request in the distance that is
-    /// believed in.
+    /// Returns the tightest confirmed window, or one request in the present distance.
     pub(crate) fn tightest(&self) -> (u32, Duration) {
         let windows = self.confirmed().filter(|limit| limit.is_window());
         let rate = |limit: &&ConfirmedLimit| (limit.n() / limit.window()).0;
@@ -229,13 +227,13 @@ impl Learner {
         )
     }
 
-    /// Returns the shortest time that an answer took.
+    /// Returns the shortest time between a request and its response.
     #[must_use]
     pub fn round_trip(&self) -> Duration {
         Duration::from_secs_f32(self.round_trip.0.clamp(0.0, 60.0))
     }
 
-    /// Continues after a reboot: what was on its way is lost, and instants move to the new clock.
+    /// Continues after a reboot: drops the requests in flight, and moves instants to the new clock.
     pub fn after_reboot(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
         self.origin = self.origin.map(shift);
         self.retry_end = shift(self.retry_end);
@@ -245,7 +243,7 @@ impl Learner {
         self.outage.doubtful = None;
     }
 
-    /// Returns when the next request may go.
+    /// Returns when the next request may go, within [`LearnBounds`].
     #[must_use]
     pub fn next(&self, bounds: &LearnBounds, now: BootInstant) -> NextRequest {
         let Some(last_sent) = self.last_sent else {
@@ -276,7 +274,7 @@ impl Learner {
         NextRequest::At(self.boot_instant(at, now).max(self.retry_end))
     }
 
-    /// Notes that a request goes now.
+    /// Records a [`SentRequest`] that is sent now.
     pub fn sent(&mut self, bounds: &LearnBounds, now: BootInstant) -> SentRequest {
         self.rebase(now);
         let instant = self.learner_instant(now);
@@ -309,7 +307,7 @@ impl Learner {
         self.last_sent = Some(LearnerInstant::later(self.last_sent, at));
     }
 
-    /// Takes in the answer to a request. `jitter_sample` lies between zero and one.
+    /// Learns from the response to a [`SentRequest`]. `jitter_sample` lies between zero and one.
     pub fn answered(
         &mut self,
         sent: SentRequest,
@@ -321,15 +319,15 @@ impl Learner {
         self.take_in(sent, now, answer, jitter_sample);
     }
 
-    /// Notes that a request has ended without an answer.
+    /// Records that a [`SentRequest`] has ended without a response.
     pub fn landed(&mut self, sent: SentRequest) {
         if sent.others.is_some() {
             self.in_flight.answer();
         }
     }
 
-    /// Takes in what the headers of an answer say, before its body has ended. Its body counts as
-    /// one request at once, and keeps no other one waiting for an answer.
+    /// Learns from the headers of a [`HostResponse`] before its body has ended. The body counts as
+    /// one request in flight, but delays no request that waits for a response.
     pub fn heard(&mut self, sent: SentRequest, now: BootInstant, answer: HostResponse) {
         if sent.others.is_some() {
             self.open_bodies = self.open_bodies.saturating_add(1);
@@ -337,7 +335,7 @@ impl Learner {
         self.take_in(sent, now, answer, 0.5);
     }
 
-    /// Notes that a body has ended whose headers were taken in.
+    /// Records the end of a body whose headers were reported by [`Learner::heard`].
     pub fn body_ended(&mut self, sent: SentRequest) {
         if sent.others.is_some() {
             self.open_bodies = self.open_bodies.saturating_sub(1);
@@ -345,7 +343,7 @@ impl Learner {
         self.landed(sent);
     }
 
-    /// Returns what is confirmed, as [`ConfirmedLimit`] limits that write themselves in words.
+    /// Returns every [`ConfirmedLimit`]; each has a form in words.
     pub fn confirmed(&self) -> impl Iterator<Item = &ConfirmedLimit> {
         self.confirmed.iter().flatten()
     }

@@ -1,9 +1,9 @@
-//! Declared quotas: what the rate headers of a host leave for requests, and when the next may go.
+//! Declared quotas: the limits in the rate headers of a host, and when the next request may go.
 //!
-//! A site keeps the quotas by lane, the name of the role or kind of request that receives them: an
-//! exhausted search says nothing about downloads. All processes that share a site share this: each
-//! permit is counted from the statement on, so that together they do not spend more than is left.
-//! The state is bounded, and exists only where a host declares something.
+//! A site keeps quotas by lane, the name of a role or kind of request. An exhausted search quota
+//! says nothing about downloads. All processes that share a site share the quotas, and count every
+//! permit since the headers, so that together they do not exceed the quota. The state is bounded,
+//! and exists only if a host declares a quota.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -19,56 +19,56 @@ mod quota;
 
 use quota::{QUOTA_MEMORY, TrackedQuota};
 
-/// The most lanes of a site that keep quotas: the one that heard from its host longest ago goes.
+/// The largest number of lanes of a site. The lane with the oldest headers is dropped first.
 pub const MAX_LANES: usize = 4;
-/// The most quotas of a lane. Those that were stated longest ago go.
+/// The largest number of quotas of a lane. The quota with the oldest headers is dropped first.
 pub const MAX_QUOTAS_PER_LANE: usize = 4;
-/// The number of permits that are remembered whose answers have not come.
+/// The largest number of permits in flight, without a response, that are tracked.
 const MAX_PERMITS_IN_FLIGHT: usize = 64;
 
-/// The quotas that the headers of one answer declare.
+/// The quotas that the headers of one response declare.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaStatement {
-    /// The headers as read.
+    /// The rate headers, as parsed.
     pub reading: RateHeaderReading,
-    /// The Retry-After of the same answer, which takes precedence over a reset.
+    /// The Retry-After of the same response, which takes precedence over a reset.
     pub retry_after: Option<Duration>,
-    /// The answer refuses the request: the quota did not allow it.
+    /// Set if the response refuses the request because of the quota.
     pub is_refusal: bool,
-    /// The reason is that the quota of that kind of request is spent for long.
+    /// Set if the refusal says that the quota of this kind of request is used up for long.
     pub is_spent_kind: bool,
 }
 
-/// The effect of a statement.
+/// The effect of a [`QuotaStatement`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaEffect {
-    /// Waiting requests may go earlier than they were promised.
+    /// Set if waiting requests may go earlier than expected.
     pub calls_next: bool,
-    /// The next request of the lane is held back.
+    /// Set if the quota delays the next request of the lane.
     pub holds: bool,
 }
 
 /// The instants at which a request may go by the quotas of its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaInstants {
-    /// So that what is left lasts evenly until the reset.
+    /// The instant at which the remainder lasts evenly until the reset.
     pub paced: BootInstant,
-    /// As soon as anything is left.
+    /// The first instant at which the quota has a remainder.
     pub earliest: BootInstant,
-    /// The limit that holds it back, as a window.
+    /// The limit that delays the request, as a [`Window`].
     pub window: Option<Window>,
 }
 
-/// The needs of a request.
+/// The needs of a request, for the quotas of its lane.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuotaNeed<'a> {
-    /// How many waiting requests come before it.
+    /// The number of waiting requests before this one.
     pub earlier: u32,
-    /// How many requests its caller still has, itself included; zero if that is not known.
+    /// The number of requests that the caller still has, this one included; zero if unknown.
     pub backlog: u32,
-    /// What the request weighs.
+    /// The weight of the request.
     pub weight: u32,
-    /// The windows that hold for it, those that the host states among them.
+    /// The [`Windows`] that apply to the request, including those that the host declares.
     pub windows: Option<&'a Windows>,
 }
 
@@ -83,12 +83,12 @@ pub struct Quotas {
 pub struct LaneQuotas {
     lane: Box<str>,
     quotas: Vec<TrackedQuota>,
-    /// Permits whose answers have not come, in their order.
+    /// The permits without a response, in their order.
     in_flight: Vec<InFlightPermit>,
     concurrency: Option<NonZeroU32>,
-    /// When the host last stated how many requests at once it wants.
+    /// The instant at which the host last declared its limit of concurrent requests.
     concurrency_stated: BootInstant,
-    /// What a request of weight one costs in credits, as the host states with its answers.
+    /// The cost of a request of weight one in credits, as responses declare it.
     credits: Option<u32>,
     malformed: u32,
     stated: BootInstant,
@@ -100,35 +100,35 @@ struct InFlightPermit {
     cost: QuotaCost,
 }
 
-/// The amounts that a request takes of quotas in each unit.
+/// The amounts that a request uses of quotas in each unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct QuotaCost {
     requests: u32,
     credits: u32,
-    /// The number of bytes that the answer was expected to have.
+    /// The expected size of the response in bytes.
     bytes: u32,
 }
 
 impl QuotaCost {
-    /// Returns what a request takes of a quota in this unit.
+    /// Returns the amount that a request uses of a quota in a [`Unit`].
     fn of(self, unit: Unit) -> u32 {
         match unit {
             Unit::Requests => self.requests,
             Unit::Credits => self.credits,
-            // What an answer takes is known when it has come.
+            // The size of a response is known only after its arrival.
             Unit::ContentBytes | Unit::ConcurrentRequests | Unit::Other => 0,
         }
     }
 }
 
 impl Quotas {
-    /// Returns the quotas of a lane.
+    /// Returns the [`LaneQuotas`] of a lane, if any.
     #[must_use]
     pub fn of(&self, lane: &str) -> Option<&LaneQuotas> {
         self.lanes.iter().find(|own| &*own.lane == lane)
     }
 
-    /// Returns the quotas by lane.
+    /// Returns the [`LaneQuotas`] of every lane.
     pub fn lanes(&self) -> impl Iterator<Item = &LaneQuotas> {
         self.lanes.iter()
     }
@@ -137,8 +137,8 @@ impl Quotas {
         self.lanes.iter_mut().find(|own| &*own.lane == lane)
     }
 
-    /// Takes in what the answer to a request declares, which was permitted under an id at an
-    /// instant.
+    /// Applies the quotas that a response declares. `permit` is the id and the instant of the
+    /// permit of its request.
     pub fn declare(
         &mut self,
         lane: &str,
@@ -161,13 +161,13 @@ impl Quotas {
         })
     }
 
-    /// Returns when a request of a lane may go; `None` where its quotas say nothing.
+    /// Returns when a request of a lane may go; `None` if its quotas do not limit the request.
     #[must_use]
     pub fn next(&self, lane: &str, need: QuotaNeed<'_>, now: BootInstant) -> Option<QuotaInstants> {
         self.of(lane)?.next(need, now)
     }
 
-    /// Counts a permit.
+    /// Counts a permit in the quotas of a lane.
     pub fn spend(&mut self, lane: &str, id: u64, weight: u32, now: BootInstant) {
         let Some(own) = self.of_mut(lane) else {
             return;
@@ -182,7 +182,7 @@ impl Quotas {
         own.in_flight.push(InFlightPermit { id, cost });
     }
 
-    /// Counts a permit no longer: its request was not sent.
+    /// Returns the cost of a permit whose request was not sent.
     pub fn take_back(&mut self, lane: &str, id: u64) {
         let Some(own) = self.of_mut(lane) else {
             return;
@@ -195,7 +195,7 @@ impl Quotas {
         }
     }
 
-    /// Applies the passage of time: resets come, and old statements are forgotten.
+    /// Applies the passage of time: resets take effect, and outdated headers are dropped.
     pub fn advance(&mut self, now: BootInstant) {
         for own in &mut self.lanes {
             own.quotas.retain_mut(|quota| {
@@ -209,7 +209,7 @@ impl Quotas {
         self.lanes.retain(|own| !own.is_over(now));
     }
 
-    /// Returns whether they have nothing to say any more.
+    /// Returns whether all quotas have expired.
     #[must_use]
     pub fn is_over(&self, now: BootInstant) -> bool {
         self.lanes
@@ -217,12 +217,12 @@ impl Quotas {
             .all(|own| own.is_over(now) || (own.concurrency.is_none() && own.quotas.is_empty()))
     }
 
-    /// Moves every instant to the clock of the current boot of the machine.
+    /// Moves every instant to the clock of the current boot.
     pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
         for own in &mut self.lanes {
             own.stated = shift(own.stated);
             own.concurrency_stated = shift(own.concurrency_stated);
-            // What was in flight was lost with the machine.
+            // Requests in flight were lost with the machine.
             own.in_flight.clear();
             for quota in &mut own.quotas {
                 quota.rebase(shift);
@@ -245,21 +245,22 @@ impl LaneQuotas {
         }
     }
 
-    /// Returns what a request of a weight takes. A request that weighs more than one says itself
-    /// what it costs; of the others the host does.
+    /// Returns the [`QuotaCost`] of a request. A weight above one is itself the cost in credits;
+    /// otherwise the host declares the cost.
     fn cost_of(&self, weight: u32) -> QuotaCost {
         let stated = self.credits.filter(|_| weight == 1);
         let bytes = self.quotas.iter().map(TrackedQuota::answer_bytes).max();
         let has_credits = self.quotas.iter().any(TrackedQuota::is_of_credits);
         QuotaCost {
-            // Hosts that count credits without a word write their quotas like those of requests.
+            // Some hosts count credits without saying so, and write their quotas like those of
+            // requests.
             requests: if has_credits { 1 } else { weight.max(1) },
             credits: stated.unwrap_or(weight),
             bytes: bytes.unwrap_or(0),
         }
     }
 
-    /// Returns how many requests the host wants at once at most, where it says so.
+    /// Returns the largest number of concurrent requests that the host declares, if any.
     #[must_use]
     pub fn concurrency(&self) -> Option<NonZeroU32> {
         self.concurrency
@@ -271,8 +272,8 @@ impl LaneQuotas {
         &self.lane
     }
 
-    /// Returns what is stated, less what was permitted since. Fields that could not be read are
-    /// counted over all answers.
+    /// Returns the declared quotas, less the permits since. The number of unreadable fields covers
+    /// all responses.
     #[must_use]
     pub fn as_of(&self, now: BootInstant) -> RateHeaderReading {
         RateHeaderReading {
@@ -297,7 +298,7 @@ impl LaneQuotas {
         if reading.concurrency.is_some() {
             (self.concurrency, self.concurrency_stated) = (reading.concurrency, now);
         }
-        // A refused request cost nothing, which says nothing about the next.
+        // A refused request may cost nothing, unlike the next request.
         let cost = reading
             .cost
             .filter(|cost| *cost > 0 || !statement.is_refusal);
@@ -314,7 +315,7 @@ impl LaneQuotas {
             )
         });
         for quota in counted.take(MAX_QUOTAS_PER_LANE) {
-            // The origin counted the requests before this one, and perhaps not those after it.
+            // The origin counted the requests before this one, and perhaps some of those after it.
             let known = self.quotas.iter().find(|known| known.is_of(quota));
             let bytes = known.map_or(0, TrackedQuota::answer_bytes);
             let costs = self.in_flight.iter().map(|other| match quota.unit {
@@ -345,7 +346,7 @@ impl LaneQuotas {
         changed
     }
 
-    /// Returns when a request may go; `None` where the quotas say nothing.
+    /// Returns when a request may go; `None` if the quotas do not limit it.
     fn next(&self, need: QuotaNeed<'_>, now: BootInstant) -> Option<QuotaInstants> {
         let cost = self.cost_of(need.weight);
         let quotas = self.quotas.iter().filter(|quota| quota.binds(self.stated));
@@ -361,7 +362,7 @@ impl LaneQuotas {
         })
     }
 
-    /// Returns whether the next request, of weight one, is held back.
+    /// Returns whether the quotas delay the next request of weight one.
     fn holds(&self, now: BootInstant) -> bool {
         let need = QuotaNeed {
             weight: 1,

@@ -1,10 +1,10 @@
-//! Windows in words, the same in every message: `2 a second, 500 an hour`.
+//! Windows in words, with the same wording in every message: `2 a second, 500 an hour`.
 
 use std::time::Duration;
 
 use super::Window;
 
-/// Describes a window: `500 an hour`, `20 in 5 s`, `one every 7.2 s`.
+/// Describes a [`Window`]: `500 an hour`, `20 in 5 s`, `one every 7.2 s`.
 #[must_use]
 pub fn window_in_words(window: &Window) -> String {
     let unit = match window.per.as_millis() {
@@ -18,7 +18,7 @@ pub fn window_in_words(window: &Window) -> String {
     format!("{} {unit}", window.limit)
 }
 
-/// Describes windows that all hold: `2 a second, 500 an hour`; `no limit` for an empty list.
+/// Describes windows that apply together: `2 a second, 500 an hour`. An empty list is `no limit`.
 #[must_use]
 pub fn rates_in_words(windows: &[Window]) -> String {
     if windows.is_empty() {
@@ -28,20 +28,20 @@ pub fn rates_in_words(windows: &[Window]) -> String {
     windows.join(", ")
 }
 
-/// What a limit that holds requests back is based on.
+/// The source of a limit that delays requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitBasis {
     /// The configuration.
     Configured,
-    /// The distance between the requests of this configured limit.
+    /// The even [`Spacing`](crate::pacing::Spacing) of this configured limit.
     Spacing(Window),
     /// The robots.txt of the host.
     CrawlDelay,
-    /// Rate headers of the host.
+    /// The rate headers of the host.
     Stated,
-    /// Refusals of the host.
+    /// The refusals of the host.
     Learned,
-    /// Rate headers or refusals of the host.
+    /// The rate headers or the refusals of the host.
     StatedOrLearned,
 }
 
@@ -53,8 +53,11 @@ impl LimitBasis {
     }
 }
 
-/// Describes the limit that a request waits for: `500 an hour`, `2 a second, spread evenly: one
-/// every 0.5 s`, `learned limit, about 4 a second`.
+/// Describes the limit that delays a request. Examples:
+///
+/// - `500 an hour`
+/// - `2 a second, spread evenly: one every 0.5 s`
+/// - `learned limit, about 4 a second`
 #[must_use]
 pub fn limit_in_words(window: &Window, basis: LimitBasis) -> String {
     let words = window_in_words(window);

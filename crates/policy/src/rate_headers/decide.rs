@@ -1,4 +1,4 @@
-//! What to do with a reading: stricter windows, and the even pacing of what is left.
+//! Decisions from a [`RateHeaderReading`]: stricter windows, and even pacing of the remainder.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,27 +7,27 @@ use super::{MAX_RESET, RateHeaderReading, Unit};
 use crate::rate::Window;
 use crate::time::micros;
 
-/// Windows up to this length pace requests; longer ones are quotas.
+/// The length up to which windows pace requests; longer windows are quotas.
 const MAX_PACING_WINDOW: Duration = Duration::from_secs(60);
 
-/// What headers may do to configured limits.
+/// The permitted effect of headers on configured limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Make them stricter.
+    /// Headers make limits stricter.
     #[default]
     Tighten,
-    /// Make them stricter, and raise them to what the headers state.
+    /// Headers make limits stricter, and raise them to the declared ones.
     Raise,
 }
 
-/// Returns the windows that hold after a reading.
+/// Returns the windows that apply after a [`RateHeaderReading`].
 ///
-/// Quotas of requests that state a window are added where the configured windows do not imply them
-/// already, so the result permits nothing that the configuration does not. With [`Trust::Raise`]
-/// each configured window first rises to the lowest rate that the headers state for windows of its
-/// kind, pacing (up to a minute) or quota: a header about a second says nothing about an hour.
+/// A declared quota of requests is added, unless the configured windows already imply it. With
+/// [`Trust::Tighten`], the result never permits more than the configuration. With [`Trust::Raise`],
+/// each configured window first rises to the lowest declared rate of its kind: pacing (up to a
+/// minute) or quota. A header about a second therefore does not raise a limit per hour.
 ///
-/// Quotas of all partitions count. A caller that keeps partitions apart passes a reading of one.
+/// Quotas of all partitions count. A caller that separates partitions passes a reading of one.
 #[must_use]
 pub fn tighten(configured: &[Window], reading: &RateHeaderReading, trust: Trust) -> Vec<Window> {
     let stated = stated_windows(reading);
@@ -40,7 +40,7 @@ pub fn tighten(configured: &[Window], reading: &RateHeaderReading, trust: Trust)
     };
     for window in stated {
         if !windows.iter().any(|known| implies(known, &window)) {
-            // Where the length is the same, the known one is looser.
+            // A known window of the same length is looser, because it does not imply this one.
             windows.retain(|known| known.per != window.per);
             windows.push(window);
         }
@@ -48,7 +48,7 @@ pub fn tighten(configured: &[Window], reading: &RateHeaderReading, trust: Trust)
     windows
 }
 
-/// Returns the concurrency limit that holds after a reading. None is no limit.
+/// Returns the limit of concurrent requests after a [`RateHeaderReading`]; `None` for no limit.
 #[must_use]
 pub fn tighten_concurrency(
     configured: Option<NonZeroU32>,
@@ -62,20 +62,21 @@ pub fn tighten_concurrency(
     }
 }
 
-/// Returns the time between two requests, so that `remaining` of them last until the reset. If
-/// nothing remains it is the whole time until the reset.
+/// Returns the distance between two requests at which `remaining` requests last until the reset. If
+/// no request remains, returns the whole time until the reset.
 ///
-/// At most [`MAX_RESET`]. None if the reset has come: what remained before it says nothing.
+/// The result is at most [`MAX_RESET`]. Returns `None` if the reset has passed, because the
+/// remainder is then outdated.
 #[must_use]
 pub fn spread(remaining: u32, resets_in: Duration) -> Option<Duration> {
     let micros = micros(resets_in.min(MAX_RESET));
-    // Rounded up, so that the last one is not early.
+    // The distance is rounded up, so that the last request is not early.
     let gap = micros.div_ceil(u64::from(remaining.max(1)));
     (gap > 0).then(|| Duration::from_micros(gap))
 }
 
-/// Quotas of requests as windows. One of zero is none: its remainder, also zero, stops requests
-/// until the reset.
+/// Returns the declared quotas of requests as windows. A limit of zero is omitted: its remainder,
+/// also zero, stops requests until the reset.
 fn stated_windows(reading: &RateHeaderReading) -> Vec<Window> {
     let requests = reading
         .quotas
@@ -86,8 +87,8 @@ fn stated_windows(reading: &RateHeaderReading) -> Vec<Window> {
         .collect()
 }
 
-/// Tells whether requests that keep to `one` keep to `other`: an interval is covered by so many
-/// windows of `one`.
+/// Returns whether requests that keep the [`Window`] `one` also keep `other`: enough windows of
+/// `one` cover the interval of `other`.
 fn implies(one: &Window, other: &Window) -> bool {
     if one.per.is_zero() {
         return false;
@@ -96,7 +97,7 @@ fn implies(one: &Window, other: &Window) -> bool {
     u128::from(one.limit.get()).saturating_mul(windows) <= u128::from(other.limit.get())
 }
 
-/// Raises a window to the lowest rate that is stated for windows of its kind.
+/// Raises a [`Window`] to the lowest declared rate among windows of its kind.
 fn raise(window: Window, stated: &[Window]) -> Window {
     let is_pacing = |window: &Window| window.per <= MAX_PACING_WINDOW;
     let same_kind = stated

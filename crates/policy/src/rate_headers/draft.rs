@@ -1,10 +1,10 @@
 //! `RateLimit` and `RateLimit-Policy`, the structured fields of
 //! draft-ietf-httpapi-ratelimit-headers.
 //!
-//! Drafts 8 and later name their policies: `"default";q=100;w=10` in one field and
-//! `"default";r=50;t=30` in the other, joined by name and partition key. Drafts 4 to 7 have
-//! policies without a name, `100;w=10`, and draft 7 a dictionary, `limit=100, remaining=50,
-//! reset=5`.
+//! - Drafts 8 and later name their policies: `"default";q=100;w=10` in one field and
+//!   `"default";r=50;t=30` in the other, joined by name and partition key.
+//! - Drafts 4 to 7 have policies without a name: `100;w=10`.
+//! - Draft 7 has a dictionary: `limit=100, remaining=50, reset=5`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::value::{MAX_PARTITION_BYTES, Number};
 use super::{DeclaredQuota, RateHeaderFamily, RateHeaderReader, ResetForm, Unit};
 use crate::structured::{BareValue, StructuredItem, parse_dictionary, parse_list};
 
-/// Reads both fields.
+/// Parses both fields.
 pub(super) fn read(reader: &mut RateHeaderReader<'_>) -> Vec<DeclaredQuota> {
     let policies = read_policies(reader);
     match read_service_limits(reader) {
@@ -26,11 +26,11 @@ pub(super) fn read(reader: &mut RateHeaderReader<'_>) -> Vec<DeclaredQuota> {
     }
 }
 
-/// What the field `RateLimit` holds.
+/// The content of the field `RateLimit`.
 enum ServiceLimits {
     /// The service limits of named policies.
     Named(Vec<DeclaredQuota>),
-    /// The one service limit of draft 7.
+    /// The single service limit of draft 7.
     Single(DeclaredQuota),
 }
 
@@ -56,7 +56,7 @@ fn read_service_limits(reader: &mut RateHeaderReader<'_>) -> ServiceLimits {
     ServiceLimits::Named(read_each(reader, &items, read_service_limit))
 }
 
-/// Reads items, and counts those that cannot be read.
+/// Parses items, and counts malformed ones.
 fn read_each(
     reader: &mut RateHeaderReader<'_>,
     items: &[StructuredItem],
@@ -72,7 +72,7 @@ fn read_each(
     statements
 }
 
-/// Reads `"name";q=100;w=60;qu="requests";pk=:a2V5:`, or `100;w=60` of the earlier drafts.
+/// Parses `"name";q=100;w=60;qu="requests";pk=:a2V5:`, or `100;w=60` of the earlier drafts.
 fn read_policy(_: &RateHeaderReader<'_>, item: &StructuredItem) -> Option<DeclaredQuota> {
     let (name, limit, source) = match &item.value {
         BareValue::Text(name) => (
@@ -92,9 +92,9 @@ fn read_policy(_: &RateHeaderReader<'_>, item: &StructuredItem) -> Option<Declar
     })
 }
 
-/// Reads `"name";r=50;t=30;pk=:a2V5:`.
+/// Parses `"name";r=50;t=30;pk=:a2V5:`.
 ///
-/// The draft requires `r`, and its own examples leave it out.
+/// The draft requires `r`, but its own examples omit it.
 fn read_service_limit(
     reader: &RateHeaderReader<'_>,
     item: &StructuredItem,
@@ -119,7 +119,7 @@ fn read_service_limit(
     })
 }
 
-/// Reads `limit=100, remaining=50, reset=5`. Other members are comments.
+/// Parses `limit=100, remaining=50, reset=5`. Other members are comments.
 fn read_single(
     reader: &RateHeaderReader<'_>,
     members: &[(Box<str>, StructuredItem)],
@@ -137,7 +137,8 @@ fn read_single(
     (statement.limit.is_some() || statement.remaining.is_some()).then_some(statement)
 }
 
-/// The draft has seconds left; what is too large for that is what servers send by mistake.
+/// Returns the time until a reset. The draft requires seconds until the reset; larger numbers are
+/// the times of day that some servers send by mistake.
 fn as_reset(reader: &RateHeaderReader<'_>, reset: u64) -> Option<Duration> {
     Number::of(reset).as_reset(ResetForm::Recognise, reader.sent)
 }
@@ -206,7 +207,8 @@ fn join(policies: Vec<DeclaredQuota>, service_limits: Vec<DeclaredQuota>) -> Vec
     statements
 }
 
-/// A key that only one of the two states is that of this request for both.
+/// Returns whether a service limit belongs to a policy. If only one of the two fields names a
+/// partition key, the key applies to both.
 fn belongs(policy: &DeclaredQuota, service_limit: &DeclaredQuota) -> bool {
     let same_partition = match (&policy.partition, &service_limit.partition) {
         (Some(one), Some(other)) => one == other,

@@ -1,16 +1,19 @@
-//! Limits in three fields: `RateLimit-Limit`, `-Remaining` and `-Reset` of the RFC drafts up to 6,
-//! and `X-RateLimit-*` or `X-Rate-Limit-*`, which no specification covers.
+//! Limits in separate fields: `RateLimit-Limit`, `-Remaining` and `-Reset` of the RFC drafts up to
+//! 6. `X-RateLimit-*` and `X-Rate-Limit-*` have no specification.
 //!
-//! With what services add to them: Crossref an interval and a concurrency limit, GitHub what is
-//! used and the name of the resource, OpenAlex credits and what a request costs, Discord a reset in
-//! seconds beside that in the epoch.
+//! Some services add fields:
+//!
+//! - Crossref: an interval and a limit of concurrent requests.
+//! - GitHub: the used amount and the name of the resource.
+//! - OpenAlex: credits and the cost of a request.
+//! - Discord: a reset in seconds, beside the reset since 1970.
 
 use std::time::Duration;
 
 use super::value::WindowedCount;
 use super::{DeclaredQuota, RateHeaderFamily, RateHeaderReader, ResetForm, Unit, to_u32};
 
-/// The fields of one spelling.
+/// The names of the fields in one spelling.
 struct FieldFamily {
     source: RateHeaderFamily,
     limit: &'static str,
@@ -44,7 +47,7 @@ const EXTENSIONS: [FieldFamily; 2] = [
 ];
 const CREDITS: [&str; 2] = ["x-ratelimit-credits-required", "x-ratelimit-credits-used"];
 
-/// Reads `RateLimit-Limit` and its siblings, beside the policies that are already known.
+/// Parses `RateLimit-Limit` and its sibling fields, beside policies that are already known.
 pub(super) fn read_standard(
     reader: &mut RateHeaderReader<'_>,
     statements: &mut Vec<DeclaredQuota>,
@@ -55,7 +58,7 @@ pub(super) fn read_standard(
     }
 }
 
-/// Reads `X-RateLimit-*` and `X-Rate-Limit-*`.
+/// Parses `X-RateLimit-*` and `X-Rate-Limit-*`.
 pub(super) fn read_extensions(
     reader: &mut RateHeaderReader<'_>,
     statements: &mut Vec<DeclaredQuota>,
@@ -77,14 +80,14 @@ pub(super) fn read_extensions(
     }
 }
 
-/// Reads Crossref's `X-Concurrency-Limit`: the least of what it states.
+/// Parses Crossref's `X-Concurrency-Limit`, and returns its lowest value.
 pub(super) fn read_concurrency(reader: &mut RateHeaderReader<'_>) -> Option<u32> {
     let limits = reader.counts("x-concurrency-limit")?;
     limits.iter().map(|limit| to_u32(limit.number.whole)).min()
 }
 
-/// Reads what a request costs in credits (OpenAlex). A refused one used nothing, and says what it
-/// requires.
+/// Parses the cost of a request in credits (OpenAlex). A refused request used no credits, and its
+/// response declares the required ones.
 pub(super) fn read_cost(reader: &mut RateHeaderReader<'_>) -> Option<u32> {
     let costs = CREDITS.map(|name| reader.counts(name).unwrap_or_default());
     let costs = costs.iter().flatten();
@@ -92,7 +95,7 @@ pub(super) fn read_cost(reader: &mut RateHeaderReader<'_>) -> Option<u32> {
 }
 
 impl FieldFamily {
-    /// Returns the current limits. Those that `-Limit` has besides go to `policies`.
+    /// Returns the current limits. Further limits in `-Limit` are added to `policies`.
     fn read(
         &self,
         reader: &mut RateHeaderReader<'_>,
@@ -116,7 +119,8 @@ impl FieldFamily {
         values.current(common).into_iter().collect()
     }
 
-    /// `-Reset-After` cannot be misread, so it goes before `-Reset`.
+    /// Parses the resets. `-Reset-After` has only one meaning, so it takes precedence over
+    /// `-Reset`.
     fn read_resets(&self, reader: &mut RateHeaderReader<'_>) -> Vec<Duration> {
         let form = reader.hints.reset;
         let after = reader.resets(self.reset_after, ResetForm::SecondsLeft);
@@ -125,7 +129,7 @@ impl FieldFamily {
     }
 }
 
-/// The values of a family.
+/// The values of a [`FieldFamily`].
 struct FamilyValues {
     limits: Vec<WindowedCount>,
     remaining: Vec<WindowedCount>,
@@ -134,7 +138,7 @@ struct FamilyValues {
 }
 
 impl FamilyValues {
-    /// As many limits as remainders are so many quotas.
+    /// Returns one [`DeclaredQuota`] for each pair of limit and remainder.
     fn side_by_side(&self, common: &DeclaredQuota) -> Vec<DeclaredQuota> {
         let reset_of = |index| {
             if self.resets.len() == self.limits.len() {
@@ -154,7 +158,7 @@ impl FamilyValues {
             .collect()
     }
 
-    /// The limits after the first are policies (drafts up to 3).
+    /// Returns the policies: all limits after the first (drafts up to 3).
     fn policies(&self, common: &DeclaredQuota) -> impl Iterator<Item = DeclaredQuota> {
         self.limits.iter().skip(1).map(|limit| DeclaredQuota {
             window: limit.window.or(common.window),
@@ -163,7 +167,8 @@ impl FamilyValues {
         })
     }
 
-    /// The first limit is the current one. Of several remainders and resets the strictest counts.
+    /// Returns the current limit, which is the first one. Of several remainders and resets, the
+    /// strictest counts.
     fn current(&self, common: DeclaredQuota) -> Option<DeclaredQuota> {
         let mut stated = self.limits.first().into_iter().chain(&self.remaining);
         let window = stated.find_map(|count| count.window);
@@ -182,8 +187,9 @@ impl FamilyValues {
     }
 }
 
-/// Adds the current limit to the policy that it belongs to: the one with its limit and, of several,
-/// the one with the shortest window that the reset fits into. Without one it stands alone.
+/// Adds the current limit to its policy. Candidates are policies with the same limit; of several,
+/// the one with the shortest window that contains the reset is chosen. Without a policy, the limit
+/// becomes a quota itself.
 pub(super) fn attach(statements: &mut Vec<DeclaredQuota>, current: DeclaredQuota) {
     let resets_in = current.resets_in.unwrap_or_default();
     let policy = statements

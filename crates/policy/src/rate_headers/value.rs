@@ -1,7 +1,7 @@
 //! The values of single fields: counts, resets, intervals and texts.
 //!
-//! Forgiving, because no specification covers them: counts may have a fraction (Reddit), a window
-//! (Docker Hub) or a comment (the RFC drafts), and resets come in four forms.
+//! No specification covers these fields, so the parser accepts variants. Counts may have a fraction
+//! (Reddit), a window (Docker Hub) or a comment (the RFC drafts), and resets have four forms.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use crate::rate::Window;
 use crate::retry_after::http_date;
 use crate::time::Timestamp;
 
-/// The longest field that is read, in bytes over all its lines.
+/// The longest field that is parsed, in bytes over all its lines.
 const MAX_FIELD_BYTES: usize = 4_096;
-/// The most members of a field.
+/// The largest number of members of a field.
 pub(super) const MAX_MEMBERS: usize = 16;
-/// The longest partition, in bytes.
+/// The longest partition in bytes.
 pub(super) const MAX_PARTITION_BYTES: usize = 256;
 
-/// From here on a reset is no number of seconds left, but of seconds since 1970.
+/// The first number that means seconds since 1970 instead of seconds until the reset.
 const FIRST_EPOCH_SECONDS: u64 = 100_000_000;
-/// From here on a reset is a number of milliseconds since 1970.
+/// The first number that means milliseconds since 1970.
 const FIRST_EPOCH_MILLISECONDS: u64 = FIRST_EPOCH_SECONDS * 1_000;
-/// From here on a reset is nothing known.
+/// The first number without a known meaning.
 const FIRST_UNKNOWN: u64 = FIRST_EPOCH_MILLISECONDS * 1_000;
 
 /// A number that is not negative.
@@ -42,7 +42,7 @@ impl Number {
         }
     }
 
-    /// Reads digits, with or without a fraction. A number that overflows is the largest.
+    /// Parses digits, with or without a fraction. A number that overflows becomes the largest one.
     fn parse(text: &str) -> Option<Self> {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -63,7 +63,7 @@ impl Number {
             .saturating_add(Duration::from_micros(self.millionths.into()))
     }
 
-    /// Returns the time from `sent` until the reset that the number states.
+    /// Returns the time from `sent` until the reset that the number declares.
     pub(super) fn as_reset(self, form: ResetForm, sent: Timestamp) -> Option<Duration> {
         let form = match form {
             ResetForm::Recognise if self.whole < FIRST_EPOCH_SECONDS => ResetForm::SecondsLeft,
@@ -83,7 +83,7 @@ impl Number {
     }
 }
 
-/// A count and the window that it states for itself.
+/// A count with an optional window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WindowedCount {
     pub(super) number: Number,
@@ -91,7 +91,7 @@ pub(super) struct WindowedCount {
 }
 
 impl WindowedCount {
-    /// Reads `100`, `59.0` or `100;w=60;comment="sliding window"`.
+    /// Parses `100`, `59.0` or `100;w=60;comment="sliding window"`.
     fn parse(member: &str) -> Option<Self> {
         let mut parts = split_outside_quotes(member, b';');
         let number = Number::parse(parts.next()?.trim())?;
@@ -114,7 +114,8 @@ impl RateHeaderReader<'_> {
         Some(lines.join(", "))
     }
 
-    /// Reads the counts of a field, of which a malformed one spoils all. None where there are none.
+    /// Parses the counts of a field. A malformed [`WindowedCount`] invalidates the whole field.
+    /// Returns `None` if there are no counts.
     pub(super) fn counts(&mut self, name: &str) -> Option<Vec<WindowedCount>> {
         let lines = self.lines(name)?;
         let members = lines
@@ -124,7 +125,7 @@ impl RateHeaderReader<'_> {
         self.bounded(counts)
     }
 
-    /// Reads the resets of a field: numbers in the form of the hints, or HTTP dates.
+    /// Parses the resets of a field: numbers in a [`ResetForm`], or HTTP dates.
     pub(super) fn resets(&mut self, name: &str, form: ResetForm) -> Option<Vec<Duration>> {
         let sent = self.sent;
         let lines = self.lines(name)?;
@@ -140,7 +141,7 @@ impl RateHeaderReader<'_> {
         self.bounded(resets)
     }
 
-    /// Reads an interval, as Crossref's `1s`. A number alone is one of seconds.
+    /// Parses an interval such as Crossref's `1s`. A number without a unit is in seconds.
     pub(super) fn interval(&mut self, name: &str) -> Option<Duration> {
         let text = self.single(name)?;
         let interval = match Number::parse(&text) {
@@ -157,7 +158,7 @@ impl RateHeaderReader<'_> {
         interval
     }
 
-    /// Reads the name of a partition.
+    /// Parses the name of a partition.
     pub(super) fn partition(&mut self, name: &str) -> Option<Box<str>> {
         let text = self.single(name)?;
         if text.is_empty() || text.len() > MAX_PARTITION_BYTES {
@@ -167,7 +168,7 @@ impl RateHeaderReader<'_> {
         Some(text.into())
     }
 
-    /// Returns the value of a field whose lines all agree.
+    /// Returns the value of a field whose lines are all equal.
     fn single(&mut self, name: &str) -> Option<String> {
         let lines = self.lines(name)?;
         let first = lines.first()?.to_string();
@@ -195,7 +196,8 @@ impl RateHeaderReader<'_> {
         lines
     }
 
-    /// Counts a field as malformed that has a member that was not read, no member or too many.
+    /// Returns the members of a field. Counts the field as malformed if a member is invalid, or if
+    /// there are no members or too many.
     pub(super) fn bounded<T>(&mut self, members: Option<Vec<T>>) -> Option<Vec<T>> {
         let members = members.filter(|members| (1..=MAX_MEMBERS).contains(&members.len()));
         if members.is_none() {
@@ -205,7 +207,7 @@ impl RateHeaderReader<'_> {
     }
 }
 
-/// Splits a text at a separator that is not between quotation marks.
+/// Splits a text at a separator outside of quotation marks.
 fn split_outside_quotes(text: &str, separator: u8) -> impl Iterator<Item = &str> {
     let mut quoted = false;
     text.split(move |character: char| {

@@ -1,17 +1,22 @@
-//! The window of a quota whose headers state none: `X-RateLimit-*` names a limit, what is left of it
-//! and a reset in whole seconds.
+//! The window of a quota whose headers declare none: `X-RateLimit-*` has a limit, a remainder and a
+//! reset in whole seconds.
 //!
-//! A response after which one request of the limit is used belongs to the first request of its
-//! window, so its reset is the length of the window, rounded: seconds left by less than one second,
-//! a reset since 1970 by up to two, because the `Date` it is compared with is rounded as well. The
-//! first requests of two windows in a row are at least a window apart, which bounds its length from
-//! above. What is left bounds it from below: as many requests as are used were sent within it. After
-//! as many responses as the limit a shorter window is tried: the shortest by what is left, or one
-//! second less where that says nothing. A window of one request is tried without the rounding from
-//! the second request on: each window that is too long would cost a request its second. A refusal
-//! takes a trial back, and four times as many responses have to come before the next one. After some
-//! windows without a refusal the length is proven: a refusal then comes from a request that was
-//! late, and the window is widened a little.
+//! Estimates of the length come from these observations:
+//!
+//! - After the first request of a window, one request is used. The reset of its response is the
+//!   length of the window, rounded. Seconds until the reset are too short by less than one second.
+//!   A reset since 1970 is off by up to two seconds, because `Date` is rounded as well.
+//! - The first requests of two windows in a row are at least one window apart: an upper bound.
+//! - All used requests were sent within the window: a lower bound.
+//!
+//! After as many responses as the limit, a shorter window is tried. The trial has the shortest
+//! length that the remainders allow, or one second less if they are not conclusive. A window of one
+//! request is tried without the rounding from the second request on, because each excess second
+//! delays every request.
+//!
+//! A refusal reverts a trial. The next trial then needs four times as many responses. After some
+//! windows without a refusal the length is proven. A later refusal is due to a late request, and
+//! widens the window slightly.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,56 +24,57 @@ use std::time::Duration;
 use super::{Quota, RateHeaderFamily, RateHeaderReading, Unit};
 use crate::time::BootInstant;
 
-/// The longest window that is implied, a minute with its rounding: of a longer one a second of
-/// rounding is a small part, and the first request of a window that begins with the clock's hour may
-/// come late in it.
+/// The longest implied window: a minute with its rounding. In a longer window, a second of rounding
+/// hardly matters. The first request of a window that starts with the hour may also come late in
+/// it.
 const MAX_IMPLIED_WINDOW: Duration = Duration::from_secs(62);
-/// The shortest window that is implied: servers state whole seconds.
+/// The shortest implied window, because servers declare whole seconds.
 const SHORTEST_IMPLIED: Duration = Duration::from_secs(1);
-/// By how much a reset may be longer than the window.
+/// The largest excess of a reset over the length of the window.
 const WINDOW_ROUNDING: Duration = Duration::from_secs(2);
-/// Up to this length a second of rounding is so much of a window that a shorter one is tried.
+/// The length up to which a second of rounding is so large a part of a window that a shorter one is
+/// tried.
 const MAX_TRIED_WINDOW: Duration = Duration::from_secs(3);
-/// The most responses before a shorter window is tried first.
+/// The largest number of responses before a shorter window is first tried.
 const MAX_BEFORE_TRIAL: u32 = 8;
-/// How many times as many responses have to come before the next trial after one that was refused.
+/// The factor by which a refused trial raises the number of responses before the next trial.
 const TRIAL_GROWTH: u32 = 4;
-/// After this many windows without a refusal a length is proven.
+/// The number of windows without a refusal after which a length is proven.
 const PROVEN_WINDOWS: u32 = 2;
-/// By how much a proven window is widened when a request is refused.
+/// The time by which a refusal widens a proven window.
 const LATE_ARRIVAL_GUARD: Duration = Duration::from_millis(20);
-/// By how much such refusals widen a window at most.
+/// The largest time by which such refusals widen a window.
 const LARGEST_GUARD: Duration = Duration::from_millis(100);
 
-/// How many departures are remembered.
+/// The largest number of departures that are recorded.
 const MAX_DEPARTURES: usize = 128;
-/// By how much the times on the way to a server vary.
+/// The variation of the time on the path to a server.
 const NETWORK_JITTER: Duration = Duration::from_millis(150);
-/// What is left tells the length of a window in which requests are at most this far apart.
+/// The largest distance between requests at which remainders show the length of a window.
 const LARGEST_GAP: Duration = Duration::from_secs(1);
 
 /// The length of the window that the responses of a host imply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImpliedWindow {
     window: Option<Duration>,
-    /// The shortest reset of the first request of a window.
+    /// The shortest reset after the first request of a window.
     stated: Duration,
-    /// When the latest of those requests was sent.
+    /// The instant at which the latest first request was sent.
     first_sent: Option<BootInstant>,
-    /// How many requests were served since the length changed.
+    /// The number of requests served since the length changed.
     served: u32,
-    /// How many trials of a shorter window were refused.
+    /// The number of refused trials of a shorter window.
     refused_trials: u32,
-    /// By how much the window is widened, because requests arrive late.
+    /// The time by which the window is widened, because requests arrive late.
     guard: Duration,
-    /// When the latest requests were sent.
+    /// The instants at which the latest requests were sent.
     departures: VecDeque<BootInstant>,
     /// The longest time after which a request still counted.
     counted_for: Duration,
 }
 
 impl ImpliedWindow {
-    /// Takes note of a request that is sent.
+    /// Records a request that is sent.
     pub fn note_departure(&mut self, at: BootInstant) {
         if self.window.is_none() {
             return;
@@ -79,9 +85,9 @@ impl ImpliedWindow {
         self.departures.push_back(at);
     }
 
-    /// Adds the implied window to the quota that states none, and learns from it first: from the
-    /// response to a request that was sent at `sent` and answered at `now`. Several quotas without
-    /// windows cannot be told apart, so they stay as they are.
+    /// Learns from a response, and adds the implied window to the quota without a window. The
+    /// request was sent at `sent`, and its response arrived at `now`. Several quotas without
+    /// windows cannot be distinguished, so they are not changed.
     pub fn complete(
         &mut self,
         reading: &mut RateHeaderReading,
@@ -113,7 +119,8 @@ impl ImpliedWindow {
         else {
             return;
         };
-        // The reset counts from when the server read the request, and comes with its response.
+        // The reset counts from the arrival of the request at the server, but arrives with the
+        // response.
         let stated = Duration::from_secs((resets_in + now.since(sent)).as_secs());
         let is_first = limit.saturating_sub(remaining) == 1;
         if stated.is_zero() && !is_first {
@@ -160,15 +167,15 @@ impl ImpliedWindow {
             return;
         }
         let apart = self.first_sent.replace(sent).map(|first| now.since(first));
-        // Where every request is a first one, they are as far apart as the client sends them.
+        // If every request is the first of a window, their distance is the client's own.
         if let Some(apart) = apart.filter(|_| limit > 1 && self.refused_trials == 0) {
             self.shorten(Duration::from_secs(apart.as_secs()));
         }
     }
 
-    /// Returns the age of the oldest of so many used requests when the last one was counted. Some
-    /// servers state what is left as of a request, some as of its response: the shorter age holds
-    /// for both.
+    /// Returns the age of the oldest of the used requests when the last one was counted. The
+    /// remainder of a server refers to the request or to its response. The shorter age is valid for
+    /// both.
     fn age_of_oldest(&self, used: u32, sent: BootInstant) -> Option<Duration> {
         let used = usize::try_from(used).ok().filter(|used| *used > 0)?;
         let age_at = |end: usize| {
@@ -179,19 +186,19 @@ impl ImpliedWindow {
         Some(by_request.min(age_at(self.departures.len())?))
     }
 
-    /// Returns whether requests were sent for so long before an instant.
+    /// Returns whether requests were sent for a time before an instant.
     fn has_watched_for(&self, length: Duration, now: BootInstant) -> bool {
         let first = self.departures.front();
         first.is_some_and(|first| now.since(*first) >= length)
     }
 
-    /// Returns the shortest length in whole seconds that what was left allows.
+    /// Returns the shortest length in whole seconds that the remainders allow.
     fn shortest(&self) -> Duration {
         let counted_for = self.counted_for.saturating_sub(NETWORK_JITTER);
         Duration::from_secs(counted_for.as_secs() + 1)
     }
 
-    /// Takes a shorter length, as far as the resets may be rounded and what was left allows.
+    /// Reduces the length, as far as the rounding of resets and the remainders allow.
     fn shorten(&mut self, length: Duration) {
         let least = self
             .stated
@@ -204,7 +211,7 @@ impl ImpliedWindow {
         }
     }
 
-    /// Takes a shorter length back, unless it is proven.
+    /// Reverts a shorter length after a refusal, unless the length is proven.
     fn refute(&mut self, limit: u32) {
         let is_proven = self.served > limit.saturating_mul(PROVEN_WINDOWS);
         let Some(known) = self.window.filter(|known| *known < self.stated) else {
@@ -220,7 +227,8 @@ impl ImpliedWindow {
     }
 }
 
-/// Tells whether a quota of requests has a limit and a reset, and no window.
+/// Returns whether a [`Quota`] of requests has no window, in a family of headers whose window can
+/// be implied.
 fn lacks_window(quota: &Quota) -> bool {
     quota.window.is_none()
         && quota.unit == Unit::Requests
@@ -254,8 +262,8 @@ mod tests {
         BootInstant::from_micros(1_000_000 + milliseconds * 1_000)
     }
 
-    /// Returns the window in seconds after a response whose request was sent and answered at an
-    /// instant.
+    /// Returns the window in seconds after a response. Its request was sent and completed at the
+    /// same instant.
     fn completed_at(
         window: &mut ImpliedWindow,
         mut reading: RateHeaderReading,
@@ -265,7 +273,7 @@ mod tests {
         reading.quotas[0].window.map(|window| window.as_secs())
     }
 
-    /// The same a minute after the response before.
+    /// Returns the window in seconds after a response, a minute after the response before.
     fn completed(window: &mut ImpliedWindow, reading: RateHeaderReading) -> Option<u64> {
         let before = window.first_sent.map_or(0, BootInstant::as_micros) / 1_000;
         completed_at(window, reading, before + 60_000)
@@ -296,8 +304,9 @@ mod tests {
         assert_eq!(completed_at(&mut window, reading(3, 9_000), 600), Some(9));
     }
 
-    /// Plays a server with a window of `per` that states its reset since 1970, rounded up twice, to
-    /// a client that sends every `gap` milliseconds. Returns the window after so many requests.
+    /// Simulates a server with a window of `per` for a client that sends every `gap` milliseconds.
+    /// The server declares its reset since 1970, rounded up twice. Returns the window after
+    /// `requests` requests.
     fn window_of_server(limit: u32, per: u64, gap: u64, slides: bool, requests: u64) -> u64 {
         let (mut window, mut log) = (ImpliedWindow::default(), Vec::<u64>::new());
         let mut implied = None;
@@ -343,7 +352,7 @@ mod tests {
         assert_eq!(completed(&mut window, one(3)), Some(1));
         refused(&mut window);
         assert!((0..4).all(|_| completed(&mut window, one(3)) == Some(2)));
-        // The refusal may have been the fault of the network: it is tried again.
+        // The refusal may be due to the network, so the length is tried again.
         assert_eq!(completed(&mut window, one(3)), Some(1));
         refused(&mut window);
         assert!((0..16).all(|_| completed(&mut window, one(3)) == Some(2)));

@@ -1,19 +1,19 @@
-//! One line of a robots.txt, read as crawlers have always read them.
+//! The lines of a robots.txt, parsed as crawlers have always done.
 //!
-//! The grammar is that of RFC 9309; what it leaves out is read as Google's published parser does:
-//! `user agent` with a space, the usual misspellings of `disallow`, and white space for a missing
-//! colon where exactly two words stand on the line.
+//! The grammar is that of RFC 9309. In other respects, the parser follows Google's published one.
+//! The parser accepts `user agent` with a space and the usual misspellings of `disallow`. White
+//! space replaces a missing colon if the line has exactly two words.
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RobotsLine<'a> {
-    /// The rules below are for this robot.
+    /// The following rules are for this robot.
     UserAgent(&'a str),
     /// These paths may be fetched.
     Allow(&'a str),
-    /// These paths may not be fetched.
+    /// These paths must not be fetched.
     Disallow(&'a str),
-    /// So many seconds between requests.
+    /// The number of seconds between requests.
     CrawlDelay(&'a str),
 }
 
@@ -28,8 +28,8 @@ const DISALLOW: [&str; 6] = [
 ];
 
 impl<'a> RobotsLine<'a> {
-    /// Reads a line; `None` for comments, sitemaps and whatever is not known, which change nothing
-    /// (section 2.2.4).
+    /// Parses a line. Returns `None` for comments, sitemaps and unknown keys, which have no effect
+    /// (RFC 9309 section 2.2.4).
     pub(super) fn read(line: &'a str) -> Option<Self> {
         let line = line.split('#').next().unwrap_or_default().trim();
         let (key, value) = line.split_once(':').or_else(|| two_words(line))?;
@@ -49,7 +49,7 @@ impl<'a> RobotsLine<'a> {
     }
 }
 
-/// Splits a line of exactly two words: its colon is missing.
+/// Splits a line of exactly two words, whose colon is missing.
 fn two_words(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once([' ', '\t'])?;
     let value = value.trim_start();

@@ -1,13 +1,13 @@
-//! The paths of rules, with `*` for anything and `$` for the end.
+//! The paths of rules, with `*` for any text and `$` for the end.
 
-/// One path pattern.
+/// A pattern for paths.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
-    /// What stands between the stars, normalised.
+    /// The texts between the stars, normalised.
     pieces: Vec<String>,
-    /// Whether the path must end where the pattern does.
+    /// Set if the path must end with the pattern.
     anchored: bool,
-    /// Its length in octets, which decides between rules.
+    /// The length in octets, which decides between rules.
     specificity: usize,
 }
 
@@ -34,8 +34,8 @@ impl Pattern {
         self.specificity
     }
 
-    /// Matches a path, as [`path`] writes it, from its beginning. The leftmost place for each piece
-    /// is as good as any, so there is no going back.
+    /// Matches a path, as [`path`] writes it, from its beginning. The leftmost position of each
+    /// piece is always sufficient, so there is no backtracking.
     pub(super) fn matches(&self, path: &str) -> bool {
         let Some((first, rest)) = self.pieces.split_first() else {
             return true;
@@ -60,7 +60,7 @@ impl Pattern {
     }
 }
 
-/// Writes a path as patterns are compared with it.
+/// Writes a path in the form for comparison with patterns.
 pub(super) fn path(text: &str) -> String {
     let path = literal(&normalise(text));
     if path.starts_with('/') {
@@ -70,15 +70,15 @@ pub(super) fn path(text: &str) -> String {
     }
 }
 
-/// Undoes the escapes of star and dollar, once they can no longer be taken for more than that.
+/// Decodes the escapes of star and dollar, after the special characters were processed.
 fn literal(text: &str) -> String {
     text.replace("%2A", "*").replace("%24", "$")
 }
 
-/// Brings escapes into one form (RFC 9309 section 2.2.2): octets outside printable ASCII escaped,
-/// needless escapes undone, hex in upper case.
+/// Normalises escapes (RFC 9309 section 2.2.2): octets outside printable ASCII are escaped,
+/// needless escapes are decoded, and hex is in upper case.
 ///
-/// Escapes of reserved characters stay, and so `%2F` is not `/`.
+/// Escapes of reserved characters remain, so `%2F` is not `/`.
 fn normalise(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut normal = String::with_capacity(text.len());
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// The same by trying everything.
+    /// Matches a path by trying every combination.
     fn oracle(pattern: &[u8], path: &[u8]) -> bool {
         match pattern.split_first() {
             None => true,

@@ -1,4 +1,4 @@
-//! The question of a request to a site, and the answers.
+//! The admission request of a site, and the possible decisions.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -11,44 +11,43 @@ use crate::host_model::learned::LearnPolicy;
 use crate::pacing::FitMode;
 use crate::time::BootInstant;
 
-/// What a request costs in one budget.
+/// The cost of a request in one budget.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BudgetCost {
-    /// Which budget of the site.
+    /// The index of the budget in the site.
     pub budget: usize,
-    /// How much of it; a cost of zero is not counted.
+    /// The weight of the request in the budget; a weight of zero is not counted.
     pub weight: u32,
-    /// The windows as this process applies them.
+    /// The [`Windows`] as this process applies them.
     pub windows: Arc<Windows>,
-    /// How many requests may run at once over all processes, where that is shared through the
-    /// store.
+    /// The limit of concurrent requests over all processes, if the store shares it.
     pub slots: Option<NonZeroU32>,
 }
 
-/// What to do while the breaker is open or a probe is in flight.
+/// The reaction to an open breaker or a probe in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Patience {
-    /// Be refused at once, at no cost.
+    /// Accept an immediate refusal, at no cost.
     Refuse,
-    /// Wait within the deadline: retries, and items of a bulk run.
+    /// Wait within the deadline: for retries, and for items of a bulk run.
     Wait,
 }
 
-/// Where a request stands in the queue of its own process.
+/// The position of a request in the admission queue of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueuePosition {
-    /// First: it may go, or make a reservation.
+    /// The first position: the request may go, or make a reservation.
     Head,
-    /// Behind this many weights that have no reservation yet: it learns the earliest instant of its
-    /// turn.
+    /// A position behind this much weight without reservations. The request receives the earliest
+    /// instant at which it could go.
     Behind(u32),
-    /// Behind a head whose answer is still on its way from a remote store: it may go at once, and
-    /// reserves nothing.
+    /// A position behind a head that still waits for a remote store. The request may go at once,
+    /// but makes no reservation.
     Overlapping,
 }
 
 impl QueuePosition {
-    /// Returns the weights before it that hold no reservation, where it may not go at all.
+    /// Returns the weight before the request that has no reservation; `None` if the request may go.
     pub(crate) fn ahead(self) -> Option<u32> {
         match self {
             Self::Behind(ahead) => Some(ahead),
@@ -60,23 +59,23 @@ impl QueuePosition {
 /// The configuration that the requests of a lane share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LanePolicy {
-    /// The policy of the breaker that is obeyed.
+    /// The [`BreakerPolicy`] of the breaker for these requests.
     pub breaker: Arc<BreakerPolicy>,
-    /// Whether the role has a breaker of its own.
+    /// Set if the role has its own breaker.
     pub isolated: bool,
-    /// How the rate adapts to throttling, where it does.
+    /// The [`AdaptivePolicy`] by which the rate adapts to throttling, if any.
     pub adaptive: Option<AdaptivePolicy>,
-    /// How limits are learned from refusals, where they are.
+    /// The [`LearnPolicy`] by which limits are learned from refusals, if any.
     pub learn: Option<LearnPolicy>,
-    /// How long a probe's lease, or a shared slot, lasts without a heartbeat.
+    /// The time without a heartbeat after which the lease of a probe, or a shared slot, expires.
     pub lease: Duration,
 }
 
 impl LanePolicy {
-    /// How long a lease lasts without a heartbeat, unless it is set.
+    /// The default length of a lease without a heartbeat.
     pub const LEASE: Duration = Duration::from_secs(20);
 
-    /// Makes the policy of a lane that obeys a breaker, and neither adapts its rate nor learns.
+    /// Creates a lane with a breaker, without an adaptive rate and without learned limits.
     #[must_use]
     pub fn new(breaker: impl Into<Arc<BreakerPolicy>>) -> Self {
         Self {
@@ -89,39 +88,39 @@ impl LanePolicy {
     }
 }
 
-/// A question to a site. Cheap to clone.
+/// A request for admission to a site. Cheap to clone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AdmissionRequest {
     /// The configuration of its lane.
     pub policy: Arc<LanePolicy>,
-    /// The costs, spent all or none.
+    /// The [`BudgetCost`] in each budget; either all of them are spent, or none.
     pub costs: Arc<[BudgetCost]>,
-    /// The role, for the trial budgets.
+    /// The [`Role`], for the trial budgets.
     pub role: Role,
-    /// The latest instant that the caller waits for on account of the rate.
+    /// The latest instant to which the caller waits for the rate.
     pub latest: BootInstant,
-    /// The latest instant that the caller waits for at all.
+    /// The latest instant to which the caller waits for any reason.
     pub deadline: BootInstant,
-    /// What to do while the breaker is open.
+    /// The reaction to an open breaker.
     pub patience: Patience,
-    /// Its position in the queue of its own process.
+    /// The [`QueuePosition`] in the admission queue of its process.
     pub queue_position: QueuePosition,
-    /// A random share in 0..1, for the jitter of probes.
+    /// A random number in `0..1` for the jitter of probes.
     pub jitter_sample: f64,
-    /// Since when the caller has been asking, to measure how long it waited.
+    /// The instant from which the wait of the caller is measured.
     pub asked: BootInstant,
-    /// Under which name the site keeps the quotas that its host states for such requests; `None`
-    /// where rate headers are ignored.
+    /// The name under which the site keeps the declared quotas for such requests; `None` if rate
+    /// headers are ignored.
     pub quota_lane: Option<Arc<str>>,
-    /// What a request that weighs one costs of the quotas of its host; one where the host says that.
+    /// The cost in declared quotas of a request of weight one; one if the host declares the cost.
     pub credits: u32,
-    /// How many requests of the caller are still to come in these budgets, this one included; zero
-    /// if it does not know. Long windows are spread if they have less left than that.
+    /// The number of requests that the caller still has in these budgets, this one included; zero
+    /// if unknown. A long window is spread if its rest is smaller.
     pub backlog: u32,
 }
 
 impl AdmissionRequest {
-    /// Asks for metadata without any patience: go now, or be refused.
+    /// Creates a request for metadata that goes now or is refused.
     #[must_use]
     pub fn at_once(costs: &[BudgetCost], policy: impl Into<Arc<LanePolicy>>) -> Self {
         Self {
@@ -150,7 +149,7 @@ impl AdmissionRequest {
             .is_some_and(LearnPolicy::searches_upwards)
     }
 
-    /// Returns how the request is fitted, unless its spacing would refuse it.
+    /// Returns the first [`FitMode`] to try, with spacing.
     #[inline]
     pub(crate) fn pace(&self) -> FitMode {
         FitMode::Even {
@@ -159,118 +158,119 @@ impl AdmissionRequest {
     }
 }
 
-/// The answer to a question.
+/// The decision about an [`AdmissionRequest`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum AdmissionDecision {
     /// Send now.
     Go(Permit),
-    /// A reservation was made: sleep until its instant, then confirm.
+    /// Sleep until the instant of the reservation, then confirm.
     Wait(ReservedSlot),
-    /// Not the head of its queue: wait for the turn, which comes no earlier than this.
+    /// Wait for the head of the queue. This request goes no earlier than `at`.
     Queue {
-        /// Not before this instant.
+        /// The earliest instant.
         at: BootInstant,
     },
-    /// The breaker is open or probing: ask again at `until`, or when the site's state changes.
+    /// Wait for the breaker, which is open or probing. Try again at `until`, or when the state of
+    /// the site changes.
     WaitForBreaker {
-        /// When to ask again at the latest.
+        /// The latest instant for the next try.
         until: BootInstant,
-        /// Why it is open, or was.
+        /// The [`OpenReason`] why the breaker opened.
         reason: OpenReason,
-        /// A probe is in flight.
+        /// Set if a probe is in flight.
         probing: bool,
     },
-    /// The windows have room, but every slot that is shared with other processes is taken. The
-    /// position is reserved: confirm it again soon, the later the more requests come first.
+    /// Wait for a slot that is shared with other processes; the windows permit the request. Its
+    /// position is reserved. The more requests are earlier, the later the next confirmation may be.
     WaitForSlot {
         /// The id of the reservation.
         id: u64,
-        /// How many requests with an earlier position are about to take a slot.
+        /// The number of requests with an earlier position that are about to take a slot.
         earlier: u32,
     },
-    /// Refused; nothing was spent.
+    /// Do not send: the request is refused, and no budget is spent.
     Refused(Refusal),
 }
 
-/// An answer, and the change of state that time brought about before it.
+/// A decision, and the change of state that time caused before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdmissionResult {
-    /// The answer.
+    /// The [`AdmissionDecision`].
     pub entry: AdmissionDecision,
-    /// Open has become half-open.
+    /// The change of the breaker from open to half-open, if any.
     pub transition: Option<Box<Transition>>,
 }
 
-/// Permission to send one request. Must be settled or left.
+/// The permission to send one request. A permit must be settled or given back.
 ///
-/// Written for other processes without what only its own has a use for.
+/// The form for other processes omits what only its own process needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Permit {
-    /// Its id among the reservations and leases of the site.
+    /// The id among the reservations and leases of the site.
     pub id: u64,
-    /// The generation of the breaker that admitted it.
+    /// The generation of the breaker that admitted the request.
     pub generation: u32,
-    /// The instant at which it counts as used.
+    /// The instant at which the permit counts as used.
     #[serde(skip)]
     pub at: BootInstant,
-    /// The same instant on the clock of the store, by which its use is found again.
+    /// The same instant on the clock of the store, which identifies the use.
     pub stamp: BootInstant,
-    /// Whether it is a probe of a half-open breaker.
+    /// Set for a probe of a half-open breaker.
     pub probe: bool,
-    /// The breaker was closed and without failures: a good answer changes nothing.
+    /// Set if the breaker was closed without failures, so that a successful response changes
+    /// nothing.
     pub clean: bool,
-    /// What a breaker in shadow mode would have answered.
+    /// The [`Refusal`] that a breaker in shadow mode would have decided.
     #[serde(skip)]
     pub shadowed: Option<Box<Refusal>>,
 }
 
-/// A reservation that was made. Must be confirmed or left.
+/// A reservation for a later instant, which must be confirmed or given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservedSlot {
-    /// Its id.
+    /// The id of the reservation.
     pub id: u64,
-    /// When it is due.
+    /// The instant of the reservation.
     pub at: BootInstant,
-    /// The window that asks for the wait; `None` when it is a probe's jitter.
+    /// The [`Window`] that requires the wait; `None` for the jitter of a probe.
     pub because: Option<Window>,
-    /// Whether it holds the lease of a probe.
+    /// Set if the reservation has the lease of a probe.
     pub probe: bool,
 }
 
-/// A refusal, and when it ends.
+/// A refusal, and the instant until which it applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The instant at which the same question without patience would be permitted, if no other
-    /// request came first.
+    /// The instant at which the same request would be permitted, if no other request is earlier.
     pub until: BootInstant,
-    /// Why.
+    /// The [`RefusalReason`] of the refusal.
     pub reason: RefusalReason,
 }
 
-/// Why a request was refused.
+/// The reason why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// By the breaker.
+    /// A refusal by the breaker.
     Open {
-        /// Why it is open, or was.
+        /// The [`OpenReason`] why the breaker opened.
         reason: OpenReason,
-        /// It is half-open and its probes are in flight.
+        /// Set if the breaker is half-open, and its probes are in flight.
         probing: bool,
     },
-    /// By the limiter.
+    /// A refusal by the limiter.
     Rate {
-        /// The window that asks for the longest wait.
+        /// The [`Window`] that requires the longest wait.
         window: Option<Window>,
     },
-    /// No slot came free before the deadline.
+    /// A refusal because no slot was free before the deadline.
     Slots,
 }
 
-/// Whether a request with a permit may still be sent.
+/// The validity of a permit before its request is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermitStanding {
-    /// It may.
+    /// The request may be sent.
     Good,
-    /// A block began after it was permitted.
+    /// The request must not be sent, because a block began after the permit.
     Blocked(Refusal),
 }

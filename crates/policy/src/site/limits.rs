@@ -1,5 +1,5 @@
-//! The limits of the host itself within a site: what requests, permits and answers mean to the
-//! [`HostModel`].
+//! The limits of the host itself within a site: the conversion of requests, permits and responses
+//! for the [`HostModel`].
 
 use std::sync::Arc;
 
@@ -12,13 +12,14 @@ use crate::host_model::{EventEffect, HostModel, LimitEvent, LimitQuery, SettledR
 use crate::time::BootInstant;
 
 impl AdmissionRequest {
-    /// Returns what the request asks the limits of its host, behind so many that wait at the site.
+    /// Returns the [`LimitQuery`] for the limits of the host, behind `waiting` requests of the
+    /// site.
     pub(crate) fn limit_query(&self, waiting: u32) -> LimitQuery<'_> {
         LimitQuery {
             learn: self.policy.learn.as_ref(),
             lane: self.quota_lane.as_deref(),
             need: QuotaNeed {
-                // Those of its own queue come first, too.
+                // Earlier requests of the own queue count, too.
                 earlier: waiting.saturating_add(self.queue_position.ahead().unwrap_or(0)),
                 backlog: self.backlog,
                 weight: self.quota_weight(),
@@ -28,8 +29,8 @@ impl AdmissionRequest {
         }
     }
 
-    /// Returns what the request weighs in declared quotas: more than one, if it or the
-    /// configuration says so.
+    /// Returns the weight of the request in declared quotas: its own weight if above one, otherwise
+    /// the configured credits.
     fn quota_weight(&self) -> u32 {
         let weights = self.costs.iter().map(|cost| cost.weight);
         match weights.max().unwrap_or(0) {
@@ -40,7 +41,7 @@ impl AdmissionRequest {
 }
 
 impl LimitEvent {
-    /// Describes a permit.
+    /// Returns the event of a permit.
     #[must_use]
     pub fn permitted(ask: &AdmissionRequest, id: u64) -> Self {
         Self::Permitted {
@@ -51,7 +52,7 @@ impl LimitEvent {
         }
     }
 
-    /// Describes that a permit or a reservation was given up.
+    /// Returns the event that a permit or a reservation was given back.
     #[must_use]
     pub fn left(ask: &AdmissionRequest, id: u64, spent_at: Option<BootInstant>) -> Self {
         Self::Left {
@@ -61,7 +62,8 @@ impl LimitEvent {
         }
     }
 
-    /// Describes what the answer to a request declares; `None` where rate headers are ignored.
+    /// Returns the event of the quotas that a response declares; `None` if rate headers are
+    /// ignored.
     #[must_use]
     pub fn stated(
         ask: &AdmissionRequest,
@@ -78,7 +80,7 @@ impl LimitEvent {
 }
 
 impl SettledRequest {
-    /// Describes the result of a permitted request.
+    /// Creates the result of a permitted [`AdmissionRequest`].
     #[must_use]
     pub fn new(ask: &AdmissionRequest, permit: &Permit, report: &AttemptResult) -> Self {
         let cap = ask.policy.breaker.retry_after_cap;
@@ -94,22 +96,22 @@ impl SettledRequest {
 }
 
 impl Site {
-    /// Returns what is known of the host's own limits, where there may be anything.
+    /// Returns the [`HostModel`] of the site, if any.
     #[inline]
     #[must_use]
     pub fn host_model(&self) -> Option<&HostModel> {
         Some(&self.added.as_ref()?.host_model)
     }
 
-    /// Forgets what was learned and what the host declared, and returns whether there was anything.
+    /// Drops learned limits and declared quotas. Returns whether any were known.
     pub fn forget_learned(&mut self) -> bool {
         self.touched = true;
         let model = self.added.as_mut().map(|added| &mut added.host_model);
         model.is_some_and(|model| !std::mem::take(model).is_empty())
     }
 
-    /// Returns when a request may go by the limits of the host; `None` where nothing is known. A
-    /// probe of the breaker does not obey what was learned.
+    /// Returns when an [`AdmissionRequest`] may go by the limits of the host; `None` if no limit is
+    /// known. Learned limits do not apply to a probe of the breaker.
     pub(super) fn limit_fit(
         &self,
         ask: &AdmissionRequest,
@@ -131,7 +133,7 @@ impl Site {
         })
     }
 
-    /// Applies an event to what is known of the host's limits, if anything is.
+    /// Applies an event to the [`HostModel`], if the site has one.
     pub(super) fn tell(&mut self, event: &LimitEvent, now: BootInstant) -> EventEffect {
         match &mut self.added {
             Some(added) => added.host_model.apply(event, std::iter::empty(), now),
@@ -139,7 +141,8 @@ impl Site {
         }
     }
 
-    /// Notes that a request goes now; returns whether its answer teaches anything.
+    /// Records that an [`AdmissionRequest`] is sent now. Returns whether its response teaches a
+    /// limit.
     #[inline]
     pub(super) fn note_sent(&mut self, ask: &AdmissionRequest, id: u64, now: BootInstant) -> bool {
         if self.added.is_none() && !ask.searches_upwards() {
@@ -149,7 +152,8 @@ impl Site {
         self.tell(&LimitEvent::permitted(ask, id), now).teaches
     }
 
-    /// Takes in a result. A first refusal starts to learn from the history of its budget.
+    /// Learns from an [`AttemptResult`]. A first refusal starts to learn from the history of its
+    /// budget.
     pub(super) fn learn_from(
         &mut self,
         ask: &AdmissionRequest,
@@ -168,7 +172,7 @@ impl Site {
         added.host_model.apply(&event, history, now)
     }
 
-    /// Takes in what the headers of an answer declare.
+    /// Applies the quotas that a response declares.
     pub fn state_quotas(
         &mut self,
         ask: &AdmissionRequest,

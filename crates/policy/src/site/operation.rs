@@ -1,4 +1,5 @@
-//! The operations on a site as data: a store applies, queues or forwards all of them in one way.
+//! The operations on a site as data, so that a store can apply, queue or forward all of them in the
+//! same way.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,96 +16,96 @@ use crate::classify::AttemptMeaning;
 use crate::host_model::quotas::{QuotaEffect, QuotaStatement};
 use crate::time::BootInstant;
 
-/// An operation on a site: one atomic step at the instant it happens.
+/// An operation on a [`Site`]: one atomic step at the instant of its execution.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum SiteOperation<'a> {
-    /// An operation of a request, with its question.
+    /// An operation of a request, with its [`AdmissionRequest`].
     Request(Cow<'a, AdmissionRequest>, RequestOperation),
-    /// Prolongs the shared slots and probe leases of permits in use, and returns the condition of
-    /// the breakers: a process's heartbeat, which reports what other processes and operators did.
+    /// Renews the shared slots and probe leases of a process, and returns the condition of the
+    /// breakers. This heartbeat reports changes by other processes and operators.
     Renew {
         /// The ids of the permits.
         ids: Vec<u64>,
-        /// How long they last from now on.
+        /// The new length of the leases from now on.
         length: Duration,
     },
     /// Blocks the site on an operator's request.
     Block {
-        /// How long from now on.
+        /// The length of the block from now on.
         length: Duration,
-        /// Why.
+        /// The [`OpenReason`] of the block.
         reason: OpenReason,
     },
     /// Closes the breaker on an operator's request.
     Unblock,
-    /// Forgets what was learned of the host's limits. Returns whether there was anything.
+    /// Drops the learned limits of the host. Returns whether any were known.
     ForgetLearned,
-    /// Forgets the adaptive rates of the site: the run that found them has ended. Returns whether
-    /// there were any.
+    /// Drops the adaptive rates of the site, because the run that found them has ended. Returns
+    /// whether any were set.
     ForgetAdaptation,
 }
 
-/// An operation of a request on its site.
+/// An operation of a request on its [`Site`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum RequestOperation {
-    /// Asks to send. See [`Site::enter`] and [`Site::confirm`].
+    /// Requests admission. See [`Site::enter`] and [`Site::confirm`].
     Enter {
-        /// The reservation with which the request has waited, if it has one.
+        /// The reservation with which the request has waited, if any.
         reservation: Option<u64>,
     },
-    /// Gives up a reservation, or a permit that was not used. Returns whether the lease of a probe
-    /// was released.
+    /// Gives a reservation or an unused permit back. Reports whether the lease of a probe was
+    /// released.
     Leave {
         /// The id of the reservation or permit.
         id: u64,
-        /// When the cost of the permit was spent; `None` if it stays spent.
+        /// The instant at which the cost of the permit was spent; `None` if it stays spent.
         spent_at: Option<BootInstant>,
     },
-    /// Keeps a permit pending while its connection is dialled.
+    /// Keeps a permit pending while its connection is established.
     Hold {
-        /// The permit.
+        /// The [`Permit`].
         permit: Permit,
-        /// For how long at most.
+        /// The longest time for the connection.
         longest: Duration,
     },
-    /// Notes that the connection of a held permit is up and its request is about to be sent, unless
-    /// the site was blocked meanwhile.
+    /// Records that the connection of a pending permit is ready and its request is about to be
+    /// sent. Reports whether the site was blocked in the meantime.
     Sent {
-        /// The permit.
+        /// The [`Permit`].
         permit: Permit,
-        /// How long the origin may take to read the request.
+        /// The longest time after which the origin reads the request.
         longest: Duration,
     },
-    /// Spends now what a permit still holds.
+    /// Spends the pending cost of a permit now.
     Stamp {
-        /// The permit.
+        /// The [`Permit`].
         permit: Permit,
     },
-    /// Records the headers of an answer: the result of a probe.
+    /// Settles a probe with the headers of its response.
     SettleHeaders {
-        /// The permit of the request.
+        /// The [`Permit`] of the request.
         permit: Permit,
-        /// What they mean.
+        /// The [`AttemptMeaning`] of the headers.
         outcome: AttemptMeaning,
     },
-    /// Records the quotas that the headers of an answer state.
+    /// Records the quotas that the headers of a response declare.
     StateQuotas {
-        /// The permit of the request.
+        /// The [`Permit`] of the request.
         permit: Permit,
-        /// What they state.
+        /// The declared quotas.
         statement: Arc<QuotaStatement>,
     },
     /// Records the result of an attempt, once.
     Settle {
-        /// The permit of the attempt.
+        /// The [`Permit`] of the attempt.
         permit: Permit,
-        /// The result.
+        /// The [`AttemptResult`].
         report: AttemptResult,
     },
 }
 
 impl RequestOperation {
-    /// Returns the permit that it follows.
+    /// Returns the [`Permit`] of the operation, if any.
     #[must_use]
     pub fn permit(&self) -> Option<&Permit> {
         match self {
@@ -118,7 +119,7 @@ impl RequestOperation {
         }
     }
 
-    /// Returns the permit that it follows, to be replaced by what another store knows it as.
+    /// Returns the [`Permit`] of the operation, so that another store can replace it by its own.
     pub fn permit_mut(&mut self) -> Option<&mut Permit> {
         match self {
             Self::Hold { permit, .. }
@@ -131,7 +132,7 @@ impl RequestOperation {
         }
     }
 
-    /// Returns the id of the permit or reservation that it is about.
+    /// Returns the id of the permit or reservation of the operation, if any.
     #[must_use]
     pub fn id(&self) -> Option<u64> {
         match self {
@@ -143,14 +144,14 @@ impl RequestOperation {
 }
 
 impl<'a> SiteOperation<'a> {
-    /// Makes the operation of a request from its question.
+    /// Creates the operation of a request from its [`AdmissionRequest`].
     #[inline]
     #[must_use]
     pub fn for_request(ask: &'a AdmissionRequest, operation: RequestOperation) -> Self {
         Self::Request(Cow::Borrowed(ask), operation)
     }
 
-    /// Copies the operation, to be applied on another thread or machine.
+    /// Copies the [`SiteOperation`] for another thread or machine.
     #[must_use]
     pub fn to_static(&self) -> SiteOperation<'static> {
         match self.clone() {
@@ -165,8 +166,7 @@ impl<'a> SiteOperation<'a> {
         }
     }
 
-    /// Returns the operation that takes back the permit or reservation of a result that nobody
-    /// reads.
+    /// Returns the [`SiteOperation`] that reverts the permit or reservation of an unused result.
     #[must_use]
     pub fn undo(&self, result: &SiteResult) -> Option<SiteOperation<'static>> {
         let (Self::Request(ask, _), SiteResult::Entered(entered)) = (self, result) else {
@@ -185,8 +185,8 @@ impl<'a> SiteOperation<'a> {
         ))
     }
 
-    /// Returns whether it is a result that changes nothing: a good answer to a request that found a
-    /// healthy breaker. Then a remote store need not be asked.
+    /// Returns whether the operation changes nothing: a successful response to a request that found
+    /// a healthy breaker. A remote store then needs no request.
     #[must_use]
     pub fn changes_nothing(&self) -> bool {
         let Self::Request(ask, RequestOperation::Settle { permit, report }) = self else {
@@ -203,7 +203,7 @@ impl<'a> SiteOperation<'a> {
     }
 }
 
-/// Defines [`SiteResult`] and its conversions from and into what it holds.
+/// Defines [`SiteResult`] and its conversions from and into the type of each variant.
 macro_rules! site_results {
     ($($(#[$doc:meta])* $name:ident($result:ty),)*) => {
         /// The result of an operation on a site.
@@ -236,26 +236,27 @@ macro_rules! site_results {
 }
 
 site_results! {
-    /// Of [`RequestOperation::Enter`].
+    /// The result of [`RequestOperation::Enter`].
     Entered(AdmissionResult),
-    /// Of [`RequestOperation::Sent`].
+    /// The result of [`RequestOperation::Sent`].
     Standing(PermitStanding),
-    /// Of [`RequestOperation::SettleHeaders`] and [`RequestOperation::Settle`].
+    /// The result of [`RequestOperation::SettleHeaders`] and [`RequestOperation::Settle`].
     Settled(SettleEffect),
-    /// Of [`RequestOperation::StateQuotas`].
+    /// The result of [`RequestOperation::StateQuotas`].
     Heard(QuotaEffect),
-    /// Of [`SiteOperation::Renew`].
+    /// The result of [`SiteOperation::Renew`].
     Condition(BreakerCondition),
-    /// Of [`SiteOperation::Block`] and [`SiteOperation::Unblock`].
+    /// The result of [`SiteOperation::Block`] and [`SiteOperation::Unblock`].
     Transition(Option<Transition>),
-    /// Of [`RequestOperation::Leave`] and of what forgets: whether there was anything.
+    /// The result of [`RequestOperation::Leave`], [`SiteOperation::ForgetLearned`] and
+    /// [`SiteOperation::ForgetAdaptation`]. The value is `true` if there was anything to remove.
     Found(bool),
-    /// Of an operation that returns nothing.
+    /// The result of an operation without a value.
     Done(()),
 }
 
 impl Site {
-    /// Applies an operation at `now`.
+    /// Applies a [`SiteOperation`] at `now`.
     #[inline]
     pub fn apply(&mut self, operation: &SiteOperation<'_>, now: BootInstant) -> SiteResult {
         match operation {

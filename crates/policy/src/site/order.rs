@@ -1,11 +1,13 @@
-//! Order among requests that wait: positions decide, not instants.
+//! The order of waiting requests: positions decide, not instants.
 //!
-//! A waiting request keeps its position until it goes, is refused, leaves or expires. A request
-//! that asks is fitted behind the waiting requests with smaller positions, whose instants are
-//! computed at every ask, and never behind those with larger ones: they move when they confirm. So
-//! the first in order goes when its instant comes, however many wait and however late each of them
-//! wakes. An order by instants would be a livelock: a holder that wakes late would go behind the
-//! next one, which then would be late in turn.
+//! A waiting request keeps its position until it goes, is refused, is given up or expires. An
+//! admission request is fitted behind the waiting requests with smaller positions, whose instants
+//! are computed each time. Requests with larger positions do not delay a new request, because they
+//! move when they confirm. Therefore the first position goes at its instant, even if many requests
+//! wait or holders wake late.
+//!
+//! An order by instants could be a livelock. A holder that wakes late would go behind the next one,
+//! which would then be late as well.
 
 use std::time::Duration;
 
@@ -14,19 +16,19 @@ use crate::budget::{Budget, CountedUse, WindowFit};
 use crate::pacing::FitMode;
 use crate::time::BootInstant;
 
-/// How long a reservation outlives its instant when its holder is gone.
+/// The time for which a reservation without a holder is kept after its instant.
 pub(super) const RESERVATION_GRACE: Duration = Duration::from_secs(3);
-/// A holder that is later than this may be gone: requests behind it ask again when its reservation
-/// expires.
+/// The delay after which a holder may have ended. Requests behind it then try again when its
+/// reservation expires.
 const OVERDUE_AFTER: Duration = Duration::from_millis(100);
-/// How many waiting requests before one are fitted one by one, which takes time that grows with
-/// their cube. Further requests before it count as one queue: its instant is then a lower bound,
-/// which is computed again when it asks again.
+/// The number of earlier waiting requests that are fitted one by one, in time that grows with its
+/// cube. Further earlier requests count as one queue. The resulting instant is a lower bound, and
+/// is computed again at the next try.
 const MAX_EXACT_WAITERS: usize = 48;
-/// A position that is behind every other: that of a request without a reservation.
+/// The position behind every other, for a request without a reservation.
 const LAST_POSITION: u64 = u64::MAX;
 
-/// The reservation under which a request asks again.
+/// The reservation of a request that tries again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnReservation {
     pub(super) id: u64,
@@ -34,15 +36,15 @@ pub(super) struct OwnReservation {
     pub(super) at: BootInstant,
 }
 
-/// What comes before a request.
+/// The requests before an admission request.
 #[derive(Default)]
 pub(super) struct EarlierRequests {
-    /// The uses to come, for each budget of the request; empty if there are none at all.
+    /// The expected uses for each budget of the request; empty if there are no such uses.
     counted: Vec<Vec<CountedUse>>,
-    /// The weights of the waiting requests that are not among them, for each of these budgets;
-    /// empty if there are none.
+    /// The weight of waiting requests that are not counted one by one, for each of these budgets;
+    /// empty if there are no such requests.
     queued: Vec<u32>,
-    /// When the first of the overdue reservations before it ends.
+    /// The instant at which the first of the earlier overdue reservations expires.
     overdue_until: Option<BootInstant>,
 }
 
@@ -51,8 +53,8 @@ impl EarlierRequests {
         self.counted.get(index).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the weights to be fitted before the request's own: of requests that are not counted
-    /// one by one, and of the queue of its own process.
+    /// Returns the weight to be fitted before the request: requests that are not counted one by
+    /// one, and the queue of its own process.
     fn ahead(&self, index: usize, own_queue: Option<u32>) -> Option<u32> {
         match (self.queued.get(index), own_queue) {
             (Some(queued), own) => Some(queued.saturating_add(own.unwrap_or(0))),
@@ -60,31 +62,31 @@ impl EarlierRequests {
         }
     }
 
-    /// Returns the latest of the uses to come.
+    /// Returns the latest of the expected uses.
     fn latest(&self) -> Option<BootInstant> {
         let of_budget = |counted: &Vec<CountedUse>| counted.last().map(|(at, _)| *at);
         self.counted.iter().filter_map(of_budget).max()
     }
 
-    /// Returns when to ask again: at the instant that fits, or when a reservation ends whose holder
-    /// may be gone. A dead holder costs its grace, and not a window more.
+    /// Returns the instant of the next try: the instant that fits, or the expiry of an overdue
+    /// reservation. A dead holder therefore costs only its grace, without a further window.
     pub(super) fn ask_again_at(&self, fit: BootInstant) -> BootInstant {
         self.overdue_until.map_or(fit, |until| fit.min(until))
     }
 }
 
-/// Which request an instant is found for.
+/// The request for which an instant is found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrderSubject {
-    /// The request that asks: it comes behind the queues before it.
+    /// The admission request itself, which comes behind the queues before it.
     Asking,
     /// A waiting request that is counted before it.
     Counted,
 }
 
 impl Site {
-    /// Returns the reservation under which `id` waits in the budgets of a request, if it is still
-    /// there.
+    /// Returns the [`OwnReservation`] under which `id` waits in the budgets of a request, if it
+    /// still exists.
     pub(super) fn own_reservation(
         &self,
         ask: &AdmissionRequest,
@@ -101,7 +103,7 @@ impl Site {
         })
     }
 
-    /// Returns a position behind all that wait in the budgets of a request.
+    /// Returns a position behind all waiting requests in the budgets of an [`AdmissionRequest`].
     pub(super) fn next_position(&self, ask: &AdmissionRequest) -> u64 {
         let waiting = ask
             .costs
@@ -114,7 +116,8 @@ impl Site {
             + 1
     }
 
-    /// Counts the waiting requests before `own` in the budgets of a request.
+    /// Returns the number of waiting requests before `own` in the budgets of an
+    /// [`AdmissionRequest`].
     pub(super) fn waiting_before(
         &self,
         ask: &AdmissionRequest,
@@ -131,7 +134,8 @@ impl Site {
         u32::try_from(most).unwrap_or(u32::MAX)
     }
 
-    /// Counts the requests before `own` that are about to take a shared slot of a budget.
+    /// Returns the number of requests before `own` that are about to take a shared slot of a
+    /// budget.
     pub(super) fn earlier_due(
         &self,
         cost: &BudgetCost,
@@ -152,8 +156,8 @@ impl Site {
         u32::try_from(earlier).unwrap_or(u32::MAX)
     }
 
-    /// Lists what comes before a request: what is dialling, and the waiting requests with smaller
-    /// positions.
+    /// Lists the requests before an [`AdmissionRequest`]: those that connect, and waiting requests
+    /// with smaller positions.
     pub(super) fn before(
         &self,
         ask: &AdmissionRequest,
@@ -209,7 +213,7 @@ impl Site {
         before
     }
 
-    /// Fits one waiting request as of now, and counts it from that instant on.
+    /// Fits one waiting [`AdmissionRequest`], and counts it from its instant on.
     fn count_waiting(
         &self,
         ask: &AdmissionRequest,
@@ -223,7 +227,7 @@ impl Site {
             let Some(reservation) = self.budgets[cost.budget].waiting(id) else {
                 continue;
             };
-            // Another process may have a larger limit: a weight above the limit of a window counts
+            // Another process may have a larger limit. A weight above the limit of a window counts
             // as the whole window.
             parts.push((index, reservation.weight.min(cost.windows.largest_weight())));
             from = from.max(reservation.at);
@@ -243,8 +247,8 @@ impl Site {
         }
     }
 
-    /// Finds the first instant that fits a request. One that would be refused because of its
-    /// spacing goes by the windows alone, behind every request before it.
+    /// Finds the first instant that fits an [`AdmissionRequest`]. If spacing would cause a refusal,
+    /// the windows alone decide, behind every earlier request.
     pub(super) fn paced_fit(
         &self,
         ask: &AdmissionRequest,
@@ -261,7 +265,7 @@ impl Site {
         self.first_fit(ask, before, behind, FitMode::Windows)
     }
 
-    /// Finds the first instant that fits every window of every budget of a request.
+    /// Finds the first instant that fits every window of every budget of an [`AdmissionRequest`].
     fn first_fit(
         &self,
         ask: &AdmissionRequest,
@@ -299,8 +303,8 @@ impl Site {
         )
     }
 
-    /// Finds the first instant that fits these weights in these of the budgets: for the request
-    /// that asks, behind the queues before it, or for one that is counted.
+    /// Finds the first instant that fits some weights in some of the budgets, as [`OrderSubject`]
+    /// selects.
     fn fit(
         &self,
         ask: &AdmissionRequest,
@@ -348,12 +352,12 @@ impl Site {
         }
     }
 
-    /// Puts a new request that could go at once behind those that are due, as far as its patience
-    /// allows.
+    /// Staggers a new request that could go at once behind requests that are due, within its latest
+    /// instant.
     ///
-    /// Permits leave their window in the bursts in which they were used. Without this, the process
-    /// that wakes first takes all of a burst for its own queue, and the others find nothing when
-    /// they wake a little later.
+    /// Permits leave their window in the bursts in which they were used. Without a stagger, the
+    /// process that wakes first takes a whole burst for its own queue. Other processes, which wake
+    /// slightly later, then find no free permit.
     pub(super) fn give_way(
         &self,
         ask: &AdmissionRequest,
@@ -368,7 +372,7 @@ impl Site {
             return fit;
         };
         let later = self.first_fit(ask, before, behind.at, ask.pace());
-        // A turn costs a short delay. Where it would cost the permit as well, the request goes now.
+        // A stagger is a short delay. If it would also cost the permit, the request goes now.
         if later.at > behind.at || later.at > ask.latest || later.at > ask.deadline {
             fit
         } else {

@@ -1,5 +1,4 @@
-//! The life of a permit until its result: spent, held while its request dials, sent, stamped, or
-//! given back.
+//! The lifecycle of a permit: spent, pending during the connection, sent, stamped, or given back.
 
 use std::time::Duration;
 
@@ -14,14 +13,14 @@ pub(super) struct AdmittedRequest {
     pub(super) generation: u32,
     /// The earliest instant: now, or later by the jitter of a probe.
     pub(super) from: BootInstant,
-    /// Whether it is a probe of a half-open breaker.
+    /// Set for a probe of a half-open breaker.
     pub(super) probe: bool,
-    /// What a breaker in shadow mode would have answered.
+    /// The [`Refusal`] that a breaker in shadow mode would have decided.
     pub(super) shadowed: Option<Box<Refusal>>,
 }
 
 impl Site {
-    /// Spends the cost in every budget now, and returns the permit.
+    /// Spends the cost in every budget now, and returns the [`Permit`].
     #[inline]
     pub(super) fn permit(
         &mut self,
@@ -62,8 +61,8 @@ impl Site {
         }
     }
 
-    /// Gives up a reservation, or a permit that was never used: its cost is taken back and the
-    /// lease of its probe is released.
+    /// Gives back a reservation, or a permit that was never used. Reverts its cost, and releases
+    /// the lease of its probe.
     pub fn leave(
         &mut self,
         ask: &AdmissionRequest,
@@ -82,21 +81,21 @@ impl Site {
         }
         if self.added.is_some() {
             let event = LimitEvent::left(ask, id, spent_at);
-            // The event has no time of its own: it happened when the permit was spent.
+            // The event has no instant of its own, so it gets that of the permit.
             self.tell(&event, spent_at.unwrap_or_default());
         }
         self.breaker_for(ask).release(id)
     }
 
-    /// Turns a permit into a reservation that counts as used now, until its connection is up.
+    /// Replaces a [`Permit`] by a reservation that counts as used now, until its connection is
+    /// ready.
     pub fn hold(&mut self, ask: &AdmissionRequest, permit: &Permit, expires: BootInstant) {
         self.touched = true;
         for cost in &*ask.costs {
             let budget = &mut self.budgets[cost.budget];
             budget.take_back(cost.weight, permit.stamp);
             if cost.weight > 0 {
-                // Its request may have been sent even if its holder dies, so it counts when it
-                // expires.
+                // The request may have been sent even if its holder ends, so it counts at expiry.
                 let (id, at, weight) = (permit.id, permit.stamp, cost.weight);
                 budget.reserve(Reservation {
                     id,
@@ -110,11 +109,11 @@ impl Site {
         }
     }
 
-    /// Notes that the connection of a held permit is up and its request is about to be sent, and
-    /// returns whether it still may be.
+    /// Records that the connection of a pending permit is ready and its request is about to be
+    /// sent. Returns whether the request may still be sent.
     ///
-    /// The origin reads it a little later than that: it counts as used now until [`Site::stamp`],
-    /// for `longest` at most.
+    /// The origin reads the request slightly later. The permit therefore counts as used now until
+    /// [`Site::stamp`], for `longest` at most.
     pub fn sent(
         &mut self,
         ask: &AdmissionRequest,
@@ -143,7 +142,8 @@ impl Site {
         }
     }
 
-    /// Spends at `now` what a permit still holds: its answer has begun, or its request has ended.
+    /// Spends the pending cost of a [`Permit`] at `now`, when its response has begun or its request
+    /// has ended.
     pub fn stamp(&mut self, ask: &AdmissionRequest, permit: &Permit, now: BootInstant) {
         self.touched = true;
         for cost in &*ask.costs {

@@ -1,4 +1,4 @@
-//! Results: what an attempt, a stated Retry-After or an operator changes at a site.
+//! Results: the effect of an attempt, a Retry-After or an operator on a site.
 
 use std::time::Duration;
 
@@ -13,44 +13,45 @@ use crate::host_model::LimitEvent;
 use crate::host_model::learner::ConfirmedLimit;
 use crate::time::BootInstant;
 
-/// What a settled outcome did.
+/// The effect of a settled attempt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SettleEffect {
-    /// The change of state, if there was one.
+    /// The change of state, if any.
     pub transition: Option<Transition>,
-    /// The end of the block or open in force now: a retry before it would be refused.
+    /// The end of the current block or open: an earlier retry would be refused.
     pub open_until: Option<BootInstant>,
-    /// The change of an adaptive rate, and of which budget.
+    /// The budget whose adaptive rate changed, and the change.
     pub adjusted: Option<(usize, Adjustment)>,
-    /// Whether requests that wait for a probe result should ask again.
+    /// Set if requests that wait for a probe result should try again.
     pub wakes: bool,
-    /// Whether the first of those that wait should ask again: the answer may have been waited for.
+    /// Set if the first waiting request should try again, because it may have waited for this
+    /// response.
     pub calls_next: bool,
-    /// The retry that the request wants is beyond the budget of the site.
+    /// Set if the wanted retry exceeds the retry budget of the site.
     pub retry_refused: bool,
-    /// The limit of the host that the answer confirmed.
+    /// The [`ConfirmedLimit`] of the host that the response confirmed.
     pub learned: Option<ConfirmedLimit>,
 }
 
 /// The result of an attempt, as reported to the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptResult {
-    /// What it means.
+    /// The [`AttemptMeaning`] of the result.
     pub outcome: AttemptMeaning,
-    /// The Retry-After that the server stated, if it did.
+    /// The Retry-After of the server, if any.
     pub retry_after: Option<Duration>,
-    /// When the request was sent.
+    /// The instant at which the request was sent.
     pub sent: BootInstant,
-    /// Whether the request would be sent again, so that the retry has to be paid for.
+    /// Set if the request would be sent again, so that the retry has a cost.
     pub wants_retry: bool,
-    /// Whether a failure may be a refusal of one request too many (503): what the host serves next
-    /// tells.
+    /// Set if a failure may be a refusal of one request too many (503). The next responses of the
+    /// host show which.
     pub maybe_refused: bool,
 }
 
 impl AttemptResult {
-    /// Returns whether the adaptive rate counts the answer as throttled: 429 and 503 (the one
-    /// failure that may be a refusal, or state a Retry-After).
+    /// Returns whether the adaptive rate counts the response as throttling: 429, or a 503 that may
+    /// be a refusal or has a Retry-After.
     #[must_use]
     pub fn is_throttling(&self) -> bool {
         match self.outcome {
@@ -61,24 +62,26 @@ impl AttemptResult {
     }
 }
 
-/// The condition of the breakers of a site: what a heartbeat returns from a shared store.
+/// The condition of the breakers of a site, as a heartbeat returns it from a shared store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BreakerCondition {
-    /// Changes whenever an open or a block of any of them begins, or an operator closes them.
+    /// A number that changes when an open or a block of any breaker begins, or when an operator
+    /// closes them.
     pub generation: u32,
-    /// Whether the host's breaker is half-open.
+    /// Set if the breaker of the host is half-open.
     pub half_open: bool,
-    /// How many breakers of isolated roles are half-open.
+    /// The number of half-open breakers of isolated roles.
     pub half_open_roles: u32,
-    /// Until when the host's breaker is open, and why; `None` when it is closed or half-open.
+    /// The end and the [`OpenReason`] of the open of the host's breaker; `None` if it is closed or
+    /// half-open.
     pub open: Option<(BootInstant, OpenReason)>,
 }
 
 impl BreakerCondition {
-    /// Returns whether sleeping requests have to ask again after `earlier`.
+    /// Returns whether sleeping requests must try again, compared with an earlier condition.
     ///
-    /// A remote store's instants are converted by this machine's clock, a little differently each
-    /// time: a difference of less than a second is not a change.
+    /// The clock of this machine converts the instants of a remote store with small differences. A
+    /// difference of less than a second is not a change.
     #[must_use]
     pub fn has_changed_since(&self, earlier: &Self) -> bool {
         const CONVERSION_ERROR: Duration = Duration::from_secs(1);
@@ -120,8 +123,8 @@ impl Site {
     /// Releases the lease of a probe when its headers have arrived, before the body is read, and
     /// learns from them.
     ///
-    /// The origin answered: anything but a failure closes a half-open breaker now, so that waiting
-    /// requests need not wait for a body.
+    /// The origin responded: any result except a failure closes a half-open breaker now, so that
+    /// waiting requests need not wait for the body.
     pub fn settle_headers(
         &mut self,
         ask: &AdmissionRequest,
@@ -154,9 +157,9 @@ impl Site {
         }
     }
 
-    /// Records the result of an attempt, once, when its body has ended.
+    /// Records the [`AttemptResult`] of an attempt, once, when its body has ended.
     ///
-    /// A stated Retry-After blocks the whole site whatever the generation: the server means every
+    /// A Retry-After blocks the whole site in every generation, because the server means every
     /// client.
     pub fn settle(
         &mut self,
@@ -169,14 +172,14 @@ impl Site {
         for cost in ask.costs.iter().filter(|cost| cost.slots.is_some()) {
             self.budgets[cost.budget].free_slot(permit.id);
         }
-        // The breaker bounds its probes: their retries need no other bound.
+        // The breaker limits its probes, so their retries need no other limit.
         let wants_retry = report.wants_retry && !permit.probe;
         let retry_refused = !self.settle_retries(report.outcome, wants_retry, now);
         let learned = self.learn_from(ask, permit, report, now).confirmed;
         let is_learned = report.outcome == AttemptMeaning::Throttled && ask.policy.learn.is_some();
         let model = self.host_model().filter(|_| is_learned);
         let learned_wait = model.and_then(|model| model.pause(now));
-        // A server that says "at once" does not say when it will serve.
+        // A wait of zero does not say when to return.
         let asked = report.retry_after.filter(|asked| !asked.is_zero());
         let stated = asked.map(|asked| asked.min(ask.policy.breaker.retry_after_cap));
         let breaker = self.breaker_for(ask);
@@ -232,14 +235,14 @@ impl Site {
         Some((cost.budget, adjustment))
     }
 
-    /// Forgets the adaptive rates, whose run has ended. Returns whether there were any.
+    /// Drops the adaptive rates, whose run has ended. Returns whether any were set.
     pub fn forget_adaptation(&mut self) -> bool {
         self.touched = true;
         let forgotten = self.budgets.iter_mut().map(Budget::forget_adaptation);
         forgotten.fold(false, |any, forgotten| any | forgotten)
     }
 
-    /// Blocks every breaker of the site until `until`.
+    /// Blocks every breaker of the site until an instant.
     pub fn block(
         &mut self,
         until: BootInstant,
@@ -258,7 +261,7 @@ impl Site {
         self.touched = true;
         self.tell(&LimitEvent::PauseEnded, now);
         // Requests that sleep for the breaker of an isolated role wake when the sum of generations
-        // changes, so the host's generation grows by more than those of the roles.
+        // changes. Therefore the host's generation grows by more than those of the roles.
         let roles = self
             .breakers()
             .1
@@ -272,7 +275,7 @@ impl Site {
         transition
     }
 
-    /// Returns the condition of the breakers at `now`.
+    /// Returns the [`BreakerCondition`] at `now`.
     fn condition(&self, now: BootInstant) -> BreakerCondition {
         let own = self.breakers().1;
         BreakerCondition {
@@ -293,8 +296,8 @@ impl Site {
         }
     }
 
-    /// Prolongs the shared slots and probe leases of `ids` by `length` from now, and returns the
-    /// condition of the breakers.
+    /// Renews the shared slots and probe leases of `ids` by `length` from now, and returns the
+    /// [`BreakerCondition`].
     pub fn renew(&mut self, ids: &[u64], length: Duration, now: BootInstant) -> BreakerCondition {
         if !ids.is_empty() {
             self.touched = true;

@@ -1,4 +1,4 @@
-//! What a store that shares a site with other processes needs: its parts, and what has changed.
+//! The interface for stores that share a site with other processes: its parts, and their changes.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Site {
         self.next_id = first;
     }
 
-    /// Puts a site together from its parts.
+    /// Creates a site from its parts.
     #[must_use]
     pub fn from_parts(
         breaker: Breaker,
@@ -36,12 +36,12 @@ impl Site {
         }
     }
 
-    /// Returns whether anything but history may have changed since the last call.
+    /// Returns whether state other than the history may have changed since the last call.
     pub fn take_touched(&mut self) -> bool {
         std::mem::take(&mut self.touched)
     }
 
-    /// Returns the breakers: the host's, and those of isolated roles.
+    /// Returns the [`Breaker`] of the host, and those of isolated roles.
     #[must_use]
     pub fn breakers(&self) -> (&Breaker, &[(Role, Breaker)]) {
         (
@@ -55,12 +55,12 @@ impl Site {
         (self.breaker, self.isolated) = (breaker, boxed(isolated));
     }
 
-    /// Returns the budgets, to be brought up to date with other processes.
+    /// Returns the budgets for synchronisation with other processes.
     pub fn budgets_mut(&mut self) -> &mut Vec<Budget> {
         &mut self.budgets
     }
 
-    /// Counts `weight` of a budget as used at `now`: another store permitted it.
+    /// Counts `weight` of a budget as used at `now`, because another store permitted it.
     pub fn note_spent(&mut self, budget: usize, windows: &Windows, weight: u32, now: BootInstant) {
         if let Some(budget) = self.budgets.get_mut(budget) {
             budget.remember(windows);
@@ -68,14 +68,14 @@ impl Site {
         }
     }
 
-    /// Notes that what [`Site::note_spent`] counted at an instant was not used after all.
+    /// Reverts a use at `at` that [`Site::note_spent`] counted.
     pub fn note_unspent(&mut self, budget: usize, weight: u32, at: BootInstant) {
         if let Some(budget) = self.budgets.get_mut(budget) {
             budget.take_back(weight, at);
         }
     }
 
-    /// Records who opened the breakers that have just opened.
+    /// Records the process or operator that opened the breakers which have just opened.
     pub fn sign(&mut self, who: &Arc<str>) {
         self.breaker.sign(who);
         for (_, breaker) in self.isolated.iter_mut().flat_map(|own| own.iter_mut()) {
@@ -83,7 +83,7 @@ impl Site {
         }
     }
 
-    /// Moves every instant to the clock of the current boot of the machine, at `now`.
+    /// Moves every instant to the clock of the current boot, at `now`.
     pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant, now: BootInstant) {
         self.breaker.rebase(shift);
         for (_, breaker) in self.isolated.iter_mut().flat_map(|own| own.iter_mut()) {

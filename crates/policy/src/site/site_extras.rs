@@ -1,5 +1,5 @@
-//! What few sites have beside breaker and budgets, together behind one word: the model of the
-//! host's own limits, what retries have spent, and what later versions add.
+//! The rare parts of a site behind one word: the model of the host's limits, the used retry budget,
+//! and the additions of later versions.
 
 use super::Site;
 use crate::classify::AttemptMeaning;
@@ -10,29 +10,29 @@ use crate::host_model::quotas::Quotas;
 use crate::retry_budget::RetryBudget;
 use crate::time::BootInstant;
 
-/// The tag of what retries have spent among the extensions; the others are of the host model.
+/// The tag of the retry budget among the [`Extensions`]; the other tags belong to the host model.
 const RETRIES_TAG: u8 = 3;
 
-/// What few sites have.
+/// The rare parts of a site.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SiteExtras {
-    /// What is known of the host's own limits.
+    /// The known limits of the host itself.
     pub(super) host_model: HostModel,
-    /// What retries have spent.
+    /// The used part of the [`RetryBudget`].
     pub(super) retries: RetryBudget,
-    /// What later versions add.
+    /// The additions of later versions.
     pub(super) extensions: Extensions,
 }
 
 impl Site {
-    /// Returns what was learned of the host's limits.
+    /// Returns the [`LearnedLimits`] of the host, if any.
     #[inline]
     #[must_use]
     pub fn learned(&self) -> Option<&LearnedLimits> {
         self.host_model()?.learned()
     }
 
-    /// Returns the quotas that the host declares.
+    /// Returns the [`Quotas`] that the host declares, if any.
     #[inline]
     #[must_use]
     pub fn quotas(&self) -> Option<&Quotas> {
@@ -44,7 +44,7 @@ impl Site {
         self.added.get_or_insert_default()
     }
 
-    /// Returns what retries have spent.
+    /// Returns the [`RetryBudget`].
     #[inline]
     #[must_use]
     pub fn retries(&self) -> RetryBudget {
@@ -53,14 +53,15 @@ impl Site {
             .map_or_else(RetryBudget::default, |added| added.retries)
     }
 
-    /// Replaces what retries have spent by what a store knows.
+    /// Replaces the [`RetryBudget`] by that of a store.
     pub fn set_retries(&mut self, retries: RetryBudget) {
         if self.added.is_some() || retries.spent() > 0 {
             self.added_mut().retries = retries;
         }
     }
 
-    /// Takes in how an attempt ended. Returns whether it may be repeated, if it wants that.
+    /// Records the result of an attempt in the retry budget. Returns whether a retry is allowed, if
+    /// the attempt wants one.
     pub(super) fn settle_retries(
         &mut self,
         outcome: AttemptMeaning,
@@ -73,7 +74,7 @@ impl Site {
         may
     }
 
-    /// Returns what was added to the site after the first layout of the stores.
+    /// Returns the parts that were added after the first layout of the stores.
     #[must_use]
     pub fn extensions(&self) -> Extensions {
         let Some(added) = &self.added else {
@@ -86,8 +87,8 @@ impl Site {
         extensions
     }
 
-    /// Replaces what was added by what another process wrote. What cannot be read is forgotten: it
-    /// is learned again.
+    /// Replaces the added parts by those that another process wrote. Unreadable parts are dropped,
+    /// and learned again.
     pub fn set_extensions(&mut self, mut extensions: Extensions) {
         if extensions == Extensions::default() {
             self.added = None;
@@ -106,7 +107,7 @@ impl Site {
         self.added = Some(Box::new(added));
     }
 
-    /// Moves the instants of what was added to the clock of the current boot of the machine.
+    /// Moves the instants of the added parts to the clock of the current boot.
     pub(super) fn rebase_added(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
         if let Some(added) = &mut self.added {
             added.retries.rebase(shift);

@@ -1,4 +1,4 @@
-//! Windows as they are written for other processes: what follows from them is computed again.
+//! The stored form of [`Windows`], from which derived values are computed again.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use super::Windows;
 use crate::pacing::{Pacing, Spacing};
 use crate::rate::Window;
 
-/// Windows as they are written.
+/// The stored form of [`Windows`].
 #[derive(Serialize, Deserialize)]
 pub(super) struct WrittenWindows {
     list: Box<[Window]>,
     guard: Duration,
     pacing: Pacing,
-    /// Those whose requests are spaced.
+    /// The windows whose requests are spaced.
     spaced: Vec<Window>,
 }
 

@@ -193,6 +193,39 @@ fn a_short_run_does_not_spread_a_long_quota() {
 }
 
 #[test]
+fn quota_whose_window_is_implied_later_is_filled_fast_by_a_run_of_few_windows() {
+    let mut subject = Subject::new();
+    let first = subject.go(0, at(0)).expect("nothing is declared yet");
+    let second = subject.go(0, at(0)).expect("nothing is declared yet");
+    let without_window = quota(Some(60), 58, ms(60_000));
+    subject.hear(0, &second, &statement(without_window.clone()), at(10));
+    let implied = Quota {
+        window: Some(ms(61_000)),
+        source: RateHeaderFamily::Implied,
+        remaining: Some(59),
+        ..without_window
+    };
+    subject.hear(0, &first, &statement(implied.clone()), at(20));
+    let third = subject.go(0, at(1_000)).expect("a request is left");
+    let after_third = Quota {
+        remaining: Some(57),
+        ..implied
+    };
+    subject.hear(0, &third, &statement(after_third), at(1_010));
+    let costs = [cost(0, 1, &[], Duration::ZERO)];
+    let ask = AdmissionRequest {
+        latest: BootInstant::FAR,
+        quota_lane: Some(Arc::clone(&subject.lanes[0])),
+        backlog: 87,
+        ..ask(&costs, &subject.policy)
+    };
+    let AdmissionDecision::Wait(reserved) = subject.site.enter(&ask, at(1_020)).entry else {
+        panic!("the window is filled at a distance")
+    };
+    assert!(reserved.at < at(1_300), "{:?}", reserved.at);
+}
+
+#[test]
 fn bytes_are_spread_by_what_answers_take_and_waited_for_when_spent() {
     let bytes = |left| {
         statement(Quota {

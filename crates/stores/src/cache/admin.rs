@@ -1,4 +1,4 @@
-//! What operators ask about a cache: its size, its entries, and what was removed from it.
+//! The queries of operators about a cache: its size, its entries, and removed entries.
 
 use std::sync::atomic::Ordering;
 
@@ -9,35 +9,35 @@ use super::entry::CacheEntry;
 /// The size of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// How many responses are stored.
+    /// The number of stored responses.
     pub entries: u64,
-    /// How many bytes they count for: body, metadata, URL, and an estimate of their rows.
+    /// The size of all entries in bytes: body, metadata, URL, and an estimate of their rows.
     pub bytes: u64,
-    /// The most bytes that may be stored.
+    /// The size limit in bytes.
     pub max_bytes: u64,
-    /// How many keys this process has in memory.
+    /// The number of keys in the memory of this process.
     pub memory_keys: u64,
-    /// How many bytes this process has in memory.
+    /// The number of bytes in the memory of this process.
     pub memory_bytes: u64,
 }
 
-/// What an operation removed.
+/// The entries that an operation removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemovedEntries {
-    /// How many responses.
+    /// The number of responses.
     pub entries: u64,
-    /// How many bytes they counted for.
+    /// The size of these entries in bytes.
     pub bytes: u64,
 }
 
-/// A position in the list of entries: the start by default, or that of the last one listed.
+/// A position in the list of entries: the start by default, or that of the last listed entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListPosition(pub(super) i64);
 
 /// An entry as `cache show` lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedEntry {
-    /// Its position: pass the last one to get the next page.
+    /// The [`ListPosition`] of the entry; the position of the last entry starts the next page.
     pub position: ListPosition,
     /// The URL for display.
     pub url: String,
@@ -45,9 +45,9 @@ pub struct ListedEntry {
     pub host: String,
     /// The length of the body in bytes.
     pub body_length: u64,
-    /// When it was stored.
+    /// The time at which the entry was stored.
     pub stored_at: Timestamp,
-    /// When it was last used, to some seconds.
+    /// The time of the last use, accurate to some seconds.
     pub used_at: Timestamp,
     /// The metadata, as the caller encoded it.
     pub metadata: bytes::Bytes,
@@ -70,28 +70,28 @@ impl ListedEntry {
 /// An entry that a verification removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedEntry {
-    /// The URL for display; empty where the row itself could not be read.
+    /// The URL for display; empty if the row itself could not be read.
     pub url: String,
-    /// What was wrong.
+    /// The damage, in words.
     pub why: String,
 }
 
 /// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerificationReport {
-    /// How many entries were checked, the damaged ones included.
+    /// The number of checked entries, damaged entries included.
     pub entries: u64,
-    /// How many bytes of bodies were read.
+    /// The number of bytes of bodies that were read.
     pub bytes: u64,
-    /// How many entries were damaged and removed.
+    /// The number of damaged entries, which were removed.
     pub damaged: u64,
-    /// The first [`MAX_DAMAGED_LISTED`] of them.
+    /// The first [`MAX_DAMAGED_LISTED`] damaged entries.
     pub list: Vec<DamagedEntry>,
-    /// How many files belonged to no entry and were removed.
+    /// The number of removed files without an entry.
     pub orphans: u64,
-    /// Whether the index itself was damaged: it was set aside and the cache started anew.
+    /// Set if the index itself was damaged: it was moved aside, and the cache starts empty.
     pub index_replaced: bool,
 }
 
-/// How many damaged entries a verification lists.
+/// The largest number of damaged entries that a verification lists.
 pub const MAX_DAMAGED_LISTED: usize = 1_000;

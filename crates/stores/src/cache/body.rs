@@ -1,4 +1,4 @@
-//! Reading stored bodies: a chunk at a time, verified before the last chunk is handed out.
+//! The reader of stored bodies, which verifies a body before it returns the last chunk.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,17 +14,17 @@ use super::disk::{DiskCore, DiskIndex};
 use super::entry::{EntryBody, EntryId};
 use super::reply::CacheReply;
 
-/// How many bytes of a file are read at once.
+/// The number of bytes of a file that are read at once.
 pub(super) const READ_CHUNK_BYTES: usize = 256 * 1024;
 
-/// A stored body that turned out to be damaged. Its entry is dropped; what was read is not the
+/// A stored body that is damaged. Its entry is dropped, and the chunks read so far are not the
 /// response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stored body of {url} {why}; its entry was removed from the cache: request it again")]
 pub struct StoredBodyError {
     /// The URL for display.
     pub url: String,
-    /// What is wrong.
+    /// The damage, in words.
     pub why: String,
 }
 
@@ -35,20 +35,20 @@ pub(super) struct FileBody {
     pub(super) id: EntryId,
     pub(super) url: Box<str>,
     pub(super) core: Arc<DiskCore>,
-    /// It was read to its end once, and its checksum was right.
+    /// Set if the file was read to its end before, and its checksum was correct.
     pub(super) verified: AtomicBool,
 }
 
-/// How far a file was read and verified.
+/// The progress of reading and verifying a file.
 struct VerifyProgress {
     offset: u64,
-    /// `None` where a verified file is read in part.
+    /// The hasher; `None` if a verified file is read in part.
     hasher: Option<Box<Xxh3>>,
 }
 
 impl FileBody {
-    /// Reads the next chunk. The last one is returned only if the checksum of the whole is right.
-    /// A damaged body is dropped before its error is there.
+    /// Reads the next chunk. The last chunk is returned only if the checksum of the whole body is
+    /// correct. A damaged body is dropped before its [`StoredBodyError`] is returned.
     fn read(
         &self,
         index: &mut DiskIndex,
@@ -99,8 +99,8 @@ enum BodySource {
     Ended,
 }
 
-/// Reads a stored body. A body that fails its verification ends with an error instead of its last
-/// chunk, so that a damaged body is never complete.
+/// A reader of a stored body. A body that fails its verification ends with an error instead of its
+/// last chunk, so that a damaged body is never complete.
 pub struct StoredBodyReader(BodySource);
 
 impl StoredBodyReader {
@@ -118,8 +118,8 @@ impl StoredBodyReader {
         })
     }
 
-    /// Returns whether every chunk is known to be right before the last is read: the body is in
-    /// memory, or its file was verified by an earlier reader.
+    /// Returns whether the body is known to be correct before the last chunk is read. This is so if
+    /// the body is in memory, or if an earlier reader verified its file.
     #[must_use]
     pub fn is_verified(&self) -> bool {
         match &self.0 {
@@ -140,8 +140,8 @@ impl StoredBodyReader {
         }
     }
 
-    /// Skips the beginning of a verified body, before anything of it is read. Returns how many bytes
-    /// were skipped: none where they have to be read to verify the rest.
+    /// Skips the beginning of a verified body before the first read. Returns the number of skipped
+    /// bytes; zero if these bytes are needed to verify the rest.
     pub fn skip(&mut self, bytes: u64) -> u64 {
         let is_verified = self.is_verified();
         match &mut self.0 {
@@ -163,7 +163,7 @@ impl StoredBodyReader {
         }
     }
 
-    /// Returns the next chunk, and `None` at the end. Dropping the future loses nothing.
+    /// Returns the next chunk, and `None` at the end. No data is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<Bytes, StoredBodyError>> {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }
@@ -215,7 +215,7 @@ impl StoredBodyReader {
     /// Reads the rest of the body to memory.
     ///
     /// # Errors
-    /// The body is damaged.
+    /// Returns [`StoredBodyError`] if the body is damaged.
     pub async fn read_to_end(&mut self) -> Result<Bytes, StoredBodyError> {
         let Some(first) = self.next().await.transpose()? else {
             return Ok(Bytes::new());
@@ -231,7 +231,7 @@ impl StoredBodyReader {
     }
 }
 
-/// Has a thread of the store read the next chunk; where they have ended, reads it here.
+/// Starts to read the next chunk on a thread of the store, or on this thread if those have ended.
 fn start(body: &Arc<FileBody>, from: VerifyProgress) -> ReadReply {
     let (sender, reply) = CacheReply::later(None);
     let of = Arc::clone(body);

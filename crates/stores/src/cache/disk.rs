@@ -1,16 +1,14 @@
 //! Responses in a directory that all processes of a machine share: an index in SQLite, larger
-//! bodies in files, and a memory tier of small entries in front.
+//! bodies in files, and a memory tier of small entries.
 //!
 //! Guarantees:
-//! - A body is served whole only if length and checksum are those of its row. What is damaged or
-//!   missing is a miss, is removed, and is reported once.
-//! - A put is visible when its row is committed, after its body has its final name; a process that
-//!   is killed at any instant leaves at most a file without a row, which is swept when it is an
-//!   hour old.
-//! - The memory tier serves what the index had when it was read, while the counter of the key
-//!   stands still (see `marks.rs`): an invalidation is seen by this process when it is called, and
-//!   by others when it is complete. A process that is killed between its commit and the counter
-//!   delays that by [`MEMORY_AGE`] at most.
+//! - A body is served completely only if length and checksum match its row. A damaged or missing
+//!   body is a miss, is removed, and is reported once.
+//! - A put is visible when its row is committed, after its body has its final name. A process that
+//!   is killed leaves at most a file without a row, which is swept after an hour.
+//! - The memory tier serves entries only while the counter of their key is unchanged (see
+//!   `marks.rs`). This process sees an invalidation at the call, other processes at its completion.
+//!   If a process is killed between commit and counter, the delay is at most [`MEMORY_AGE`].
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -49,37 +47,37 @@ use row::{EntryDamage, IndexRow};
 pub(super) use threads::IndexJob;
 use threads::{IndexQueue, IndexThreads};
 
-/// How long the memory tier serves an entry before it is read again.
+/// The time for which the memory tier serves an entry before it is read again.
 pub const MEMORY_AGE: Duration = Duration::from_secs(1);
-/// How often the use of an entry is noted, so that hits do not become writes.
+/// The shortest time between two recorded uses of an entry, so that hits do not become writes.
 const USE_INTERVAL: Duration = Duration::from_secs(10);
-/// How many uses are written in one transaction.
+/// The number of uses that one transaction writes.
 const MAX_USES_PER_TRANSACTION: usize = 256;
-/// How many entries there are whose last note is remembered.
+/// The number of entries whose last recorded use is kept in memory.
 const MAX_REMEMBERED_NOTES: usize = 8_192;
-/// The most bytes of a body that lies in its row.
+/// The largest body in bytes that is stored in its row.
 const MAX_INLINE_BODY_BYTES: usize = 16 * 1024;
-/// The most bytes of bodies that a look-up reads to memory; larger bodies are streamed.
+/// The total size in bytes of bodies that a look-up reads to memory; larger bodies are streamed.
 const READ_AT_LOOK_UP: u64 = 256 * 1024;
 
 /// A cache directory, as this process and its children use it.
 pub(super) struct DiskCache(PerProcess<Option<IndexThreads>>);
 
-/// What callers and threads share.
+/// The state that callers and threads share.
 pub(super) struct DiskCore {
     pub(super) layout: CacheLayout,
     pub(super) options: CacheLimits,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) marks: CacheMarks,
     pub(super) warnings: Arc<WarningLog>,
-    /// The threads that read the index, and read and write files.
+    /// The [`IndexQueue`] of the threads that read the index, and read and write files.
     pub(super) files: Arc<IndexQueue>,
-    /// The thread that writes the index.
+    /// The [`IndexQueue`] of the thread that writes the index.
     pub(super) index: Arc<IndexQueue>,
     memory: Mutex<RecentValues<InMemory>>,
     uses: Mutex<RowUses>,
     invalid: InvalidKeys,
-    /// How many rows this process has written, for maintenance every so many of them.
+    /// The number of rows that this process has written, for maintenance at intervals.
     written: AtomicU32,
     is_checkpointing: AtomicBool,
     boot: i64,
@@ -88,22 +86,22 @@ pub(super) struct DiskCore {
 /// Variants in memory.
 struct InMemory {
     variants: Variants,
-    /// The changes of the key before they were read.
+    /// The change count of the key before they were read.
     changes: u64,
     read_at: BootInstant,
 }
 
-/// When rows were used, in microseconds of wall time.
+/// The uses of rows, in microseconds of wall time.
 #[derive(Default)]
 struct RowUses {
-    /// What the index does not know yet.
+    /// The uses that the index does not contain yet.
     pending: Vec<(i64, i64)>,
-    /// When the use of a row was last noted.
+    /// The last recorded use of each row.
     noted: HashMap<i64, i64>,
 }
 
 impl RowUses {
-    /// Notes the use of a row, unless that was done a short time ago.
+    /// Records the use of a row, unless a recent use is recorded.
     fn note(&mut self, row: i64, now: i64) {
         let interval = micros(USE_INTERVAL).cast_signed();
         let is_noted = |at: &i64| (0..interval).contains(&(now - at));
@@ -118,7 +116,7 @@ impl RowUses {
     }
 }
 
-/// Keys whose invalidation could not be written: this process does not serve them.
+/// The keys whose invalidation could not be written, which this process does not serve.
 #[derive(Default)]
 struct InvalidKeys {
     any: AtomicBool,
@@ -159,7 +157,7 @@ impl DiskCache {
         Ok(Self(PerProcess::new(Some(threads), again)))
     }
 
-    /// Returns the state of this process; a forked child that cannot open the directory has none.
+    /// Returns the state of this process; `None` in a forked child that cannot open the directory.
     pub(super) fn core(&self) -> Option<&Arc<DiskCore>> {
         self.0.get().as_ref().map(|threads| &threads.core)
     }
@@ -195,26 +193,26 @@ impl DiskCore {
         Ok(threads)
     }
 
-    /// Has a reading thread run a job; where they have ended, runs it here.
+    /// Runs an [`IndexJob`] on a reading thread, or on this thread if those have ended.
     pub(super) fn in_files(&self, job: IndexJob) {
         if let Err(job) = self.files.queue(job) {
             Self::without_threads(job);
         }
     }
 
-    /// Has the writing thread run a job; where it has ended, runs it here.
+    /// Runs an [`IndexJob`] on the writing thread, or on this thread if that has ended.
     pub(super) fn in_index(&self, job: IndexJob) {
         if let Err(job) = self.index.queue(job) {
             Self::without_threads(job);
         }
     }
 
-    /// Runs a job with a connection of its own.
+    /// Runs an [`IndexJob`] with its own connection.
     pub(super) fn without_threads(job: IndexJob) {
         job(&mut DiskIndex::default());
     }
 
-    /// Asks the thread that writes the index, or one that reads it.
+    /// Runs work on the thread that `queue` selects, with a pending [`CacheReply`].
     pub(super) fn ask<T: Send + 'static>(
         queue: fn(&Self, IndexJob),
         core: &Arc<Self>,
@@ -230,7 +228,7 @@ impl DiskCore {
         reply
     }
 
-    /// Finds the variants of a key: in memory at once, in the index by a thread.
+    /// Finds the [`Variants`] of a key: in memory at once, in the index by a thread.
     pub(super) fn look_up(core: &Arc<Self>, key: &CacheKey) -> CacheReply<Variants> {
         if core.invalid.has(key) {
             return CacheReply::now(Variants::default());
@@ -247,7 +245,7 @@ impl DiskCore {
         )
     }
 
-    /// Finds the variants of a key in memory, if they are as the index has them.
+    /// Finds the [`Variants`] of a key in memory, if they equal those in the index.
     fn in_memory(&self, key: &CacheKey) -> Option<Variants> {
         let now = self.clock.boot();
         let mut memory = self.memory.lock();
@@ -259,9 +257,10 @@ impl DiskCore {
         Some(found.variants.clone())
     }
 
-    /// Finds the variants of a key in the index.
+    /// Finds the [`Variants`] of a key in the index.
     fn read(self: &Arc<Self>, index: &mut DiskIndex, key: &CacheKey) -> Variants {
-        // A file may be gone because its entry was replaced after its row was read: read again.
+        // A file may be missing because its entry was replaced after its row was read, so the rows
+        // are read again.
         let changes = self.marks.changes(key);
         let found = self.read_once(index, key, IfMissing::ReadAgain);
         let found = found.or_else(|| self.read_once(index, key, IfMissing::Drop));
@@ -273,8 +272,8 @@ impl DiskCore {
         found
     }
 
-    /// Reads the rows of a key and their bodies. `None` if a body is missing and is to be read
-    /// again.
+    /// Reads the rows of a key and their bodies. Returns `None` if a body is missing and `missing`
+    /// is [`IfMissing::ReadAgain`].
     fn read_once(
         self: &Arc<Self>,
         index: &mut DiskIndex,
@@ -318,7 +317,7 @@ impl DiskCore {
         Some(Variants(entries.into()))
     }
 
-    /// Keeps variants in memory, if they are small.
+    /// Keeps [`Variants`] in memory, if they are small.
     fn keep_in_memory(&self, key: &CacheKey, changes: u64, found: &Variants) {
         let is_small = |body: &EntryBody| matches!(body, EntryBody::Whole(_));
         let bytes: u64 = found.iter().map(|entry| entry.size()).sum();
@@ -335,8 +334,8 @@ impl DiskCore {
         self.memory.lock().insert(*key, kept, bytes);
     }
 
-    /// Notes that variants were used; the index gets many such notes at once. Hits in memory are
-    /// not noted: what they use is read again after [`MEMORY_AGE`].
+    /// Records the use of variants; the index receives many uses at once. Hits in memory are not
+    /// recorded, because their entries are read again after [`MEMORY_AGE`].
     fn note_use(self: &Arc<Self>, found: &Variants) {
         let now = self.clock.wall().as_micros();
         let mut uses = self.uses.lock();
@@ -350,15 +349,15 @@ impl DiskCore {
         }
     }
 
-    /// Forgets what memory has of a key whose row has changed.
+    /// Drops a [`CacheKey`] from memory after a change of its rows.
     fn changed(&self, key: &CacheKey) {
         self.marks.changed(key);
         self.memory.lock().remove(key);
     }
 
-    /// Drops an entry that turned out to be damaged, and reports it.
+    /// Drops a damaged entry, and reports it.
     pub(super) fn drop_damaged(&self, index: &mut DiskIndex, id: &EntryId, url: &str, why: &str) {
-        // One that was replaced meanwhile was not damaged; one that stays is found again.
+        // A replaced entry was not damaged; an entry that stays is found again.
         if self.remove(index, id) == Ok(false) {
             return;
         }
@@ -382,7 +381,7 @@ impl DiskCore {
     }
 }
 
-/// What to do when a body is missing.
+/// The reaction to a missing body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IfMissing {
     ReadAgain,

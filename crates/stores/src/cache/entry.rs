@@ -12,16 +12,16 @@ use docstokg_policy::time::Timestamp;
 use super::body::{FileBody, StoredBodyReader};
 use super::key::{CacheKey, VariantHash};
 
-/// Where the body of an entry is.
+/// The location of the body of an entry.
 #[derive(Clone)]
 pub(super) enum EntryBody {
-    /// In memory, and verified.
+    /// A verified body in memory.
     Whole(Bytes),
-    /// In an open file, and verified while it is read.
+    /// An open file, which is verified while it is read.
     File(Arc<FileBody>),
 }
 
-/// What identifies one stored response, also after another has taken its place.
+/// The identity of one stored response, even after another has replaced it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EntryId {
     pub(super) row: i64,
@@ -30,8 +30,8 @@ pub(super) struct EntryId {
     pub(super) checksum: u64,
 }
 
-/// A stored response: its metadata, and a handle to its body. It stays usable when the store drops
-/// it.
+/// A stored response: its metadata, and a handle to its body. The entry stays usable after the
+/// store drops it.
 pub struct CacheEntry {
     pub(super) id: EntryId,
     pub(super) metadata: Bytes,
@@ -41,18 +41,18 @@ pub struct CacheEntry {
     pub(super) length: u64,
     pub(super) body: EntryBody,
     pub(super) decoded: OnceLock<Box<dyn Any + Send + Sync>>,
-    /// When it was last used, in microseconds of wall time.
+    /// The time of the last use, in microseconds of wall time.
     pub(super) used_at: AtomicI64,
 }
 
 impl CacheEntry {
-    /// Returns the name of its resource.
+    /// Returns the [`CacheKey`] of its resource.
     #[must_use]
     pub fn key(&self) -> &CacheKey {
         &self.id.key
     }
 
-    /// Returns the name of its variant.
+    /// Returns the [`VariantHash`] of its variant.
     #[must_use]
     pub fn variant(&self) -> &VariantHash {
         &self.id.variant
@@ -64,7 +64,7 @@ impl CacheEntry {
         &self.metadata
     }
 
-    /// Returns the metadata as `decode` reads it. An entry that stays in memory is decoded once.
+    /// Returns the metadata as `decode` parses it. An entry that stays in memory is decoded once.
     pub fn decoded<T: Send + Sync + 'static>(
         &self,
         decode: impl FnOnce(&[u8]) -> Option<T>,
@@ -90,7 +90,7 @@ impl CacheEntry {
         &self.host
     }
 
-    /// Returns when the response was stored, its metadata updated at a later time or not.
+    /// Returns when the response was stored; an update of its metadata does not change this time.
     #[must_use]
     pub fn stored_at(&self) -> Timestamp {
         self.stored_at
@@ -111,7 +111,7 @@ impl CacheEntry {
         }
     }
 
-    /// Reads the body from its start, in chunks.
+    /// Returns a [`StoredBodyReader`] from the start of the body.
     #[must_use]
     pub fn body(&self) -> StoredBodyReader {
         StoredBodyReader::new(&self.body)
@@ -129,7 +129,7 @@ impl fmt::Debug for CacheEntry {
     }
 }
 
-/// The stored variants of a resource, the newest first; none is a miss.
+/// The stored variants of a resource, the newest first; empty for a miss.
 #[derive(Clone, Debug, Default)]
 pub struct Variants(pub(super) Arc<[Arc<CacheEntry>]>);
 

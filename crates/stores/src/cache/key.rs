@@ -1,14 +1,14 @@
-//! What names a stored response, and what a caller hands over to store one.
+//! The identifiers of a stored response, and the input for storing a response.
 
 use bytes::Bytes;
 
-/// Names a resource: a hash of the method class and the canonical URL, computed by the caller. The
-/// store keeps the hash, so that a URL with secrets in it never reaches the disk.
+/// The name of a resource: a hash of the method class and the canonical URL, computed by the
+/// caller. The store keeps only the hash, so that a URL with secrets never reaches the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CacheKey([u8; 32]);
 
 impl CacheKey {
-    /// Makes a key of a hash. Its first eight bytes have to be evenly distributed.
+    /// Creates a key from a hash, whose first eight bytes must be evenly distributed.
     #[must_use]
     pub const fn new(hash: [u8; 32]) -> Self {
         Self(hash)
@@ -27,13 +27,13 @@ impl CacheKey {
     }
 }
 
-/// Names a variant of a resource: a hash of the request values that `Vary` names (RFC 9111,
-/// section 4.1), computed by the caller.
+/// The name of a variant: a hash of the request values that `Vary` names (RFC 9111, section 4.1),
+/// computed by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VariantHash([u8; 32]);
 
 impl VariantHash {
-    /// Makes a key of a hash.
+    /// Creates a variant from a hash.
     #[must_use]
     pub const fn new(hash: [u8; 32]) -> Self {
         Self(hash)
@@ -46,8 +46,8 @@ impl VariantHash {
     }
 }
 
-/// The state of a key's invalidations. A response whose request left before an invalidation is not
-/// stored after it: take the stamp before the request is sent.
+/// The state of a key's invalidations. The caller reads the stamp before a request is sent. If the
+/// key is invalidated after that, the response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidationStamp {
     pub(super) invalidations: u64,
@@ -57,31 +57,31 @@ pub struct InvalidationStamp {
 /// A response to store, without its body.
 #[derive(Clone, Debug)]
 pub struct NewEntry {
-    /// Names the resource.
+    /// The name of the resource.
     pub key: CacheKey,
-    /// Names the variant; an older entry of the same variant is replaced.
+    /// The name of the variant; an older entry of the same variant is replaced.
     pub variant: VariantHash,
-    /// Status, headers and times, as the caller encodes them; at most [`MAX_METADATA`] bytes.
+    /// The status, headers and times, as the caller encodes them; at most [`MAX_METADATA`] bytes.
     pub metadata: Bytes,
-    /// The URL for display, without credentials: the caller redacts it.
+    /// The URL for display, from which the caller has removed credentials.
     pub url: String,
     /// The host, for display and purging.
     pub host: String,
-    /// The stamp of the key, taken before the request was sent.
+    /// The [`InvalidationStamp`] of the key from before the request was sent.
     pub since: InvalidationStamp,
 }
 
-/// The most bytes of metadata that an entry has.
+/// The maximum size of metadata in bytes.
 pub const MAX_METADATA: usize = 256 * 1024;
-/// The most bytes of a URL for display that an entry has; longer ones are cut.
+/// The maximum length in bytes of a URL for display; longer URLs are cut.
 pub(super) const MAX_URL: usize = 8 * 1024;
-/// The most variants of a key; the oldest are dropped.
+/// The maximum number of variants of a key; the oldest are dropped.
 pub const MAX_VARIANTS: usize = 32;
-/// The bytes that an entry counts for beside its body, metadata and URL: rows and index pages.
+/// The estimated bytes of an entry beside its body, metadata and URL: rows and index pages.
 const ENTRY_OVERHEAD_BYTES: u64 = 512;
 
 impl NewEntry {
-    /// Cuts the URL to its longest length.
+    /// Cuts the URL to [`MAX_URL`].
     pub(super) fn cut(mut self) -> Self {
         if self.url.len() > MAX_URL {
             let end = (0..=MAX_URL)
@@ -93,7 +93,7 @@ impl NewEntry {
     }
 }
 
-/// Returns the bytes that an entry counts for against the cap.
+/// Returns the size of an entry for the size limit, in bytes.
 pub(super) fn size_of(length: u64, metadata: &[u8], url: &str, host: &str) -> u64 {
     let beside = metadata.len() + url.len() + host.len();
     length + beside as u64 + ENTRY_OVERHEAD_BYTES

@@ -1,16 +1,16 @@
-//! Flight leases: which process fetches a key while others wait for what it stores. Pure
-//! decisions; the stores keep the records.
+//! Flight leases: they decide which process fetches a key while others wait for its response. The
+//! decisions are pure; the stores keep the records.
 
 use std::time::Duration;
 
 use docstokg_policy::time::{BootInstant, micros};
 
-/// One party that may lead flights, usually a process.
+/// A party that may lead flights, usually a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder(pub(super) u64);
 
 impl Holder {
-    /// Makes a holder that differs from those of all other processes, and from earlier ones of
+    /// Creates a holder that differs from those of all other processes, and from earlier ones of
     /// this process.
     #[must_use]
     pub fn unique() -> Self {
@@ -18,39 +18,39 @@ impl Holder {
     }
 }
 
-/// The answer to a claim of a key.
+/// The result of a claim of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The claimant leads: it fetches, stores and releases the key, and renews the lease meanwhile.
     Leader,
-    /// Another holder leads until then at the latest. Look the key up again when its changes
-    /// counter moves, and claim again.
+    /// Another holder leads until `until` at the latest. When the change count of the key changes,
+    /// look the key up again, and claim again.
     Held {
-        /// When the lease expires, unless it is renewed.
+        /// The instant at which the lease expires, unless it is renewed.
         until: BootInstant,
     },
-    /// The answer for this key was not storable: no flight, every request goes by itself.
+    /// The response for this key was not storable, so there is no flight and every request is sent.
     Uncacheable {
-        /// Until when this is remembered.
+        /// The instant until which this applies.
         until: BootInstant,
     },
 }
 
-/// The longest lease; a record further ahead was written by another clock, and does not count.
+/// The longest lease. A record further ahead was written on another clock, and does not count.
 pub const MAX_LEASE: Duration = Duration::from_secs(3_600);
-/// The longest time for which an answer is remembered as not storable.
+/// The longest time for which a response is recorded as not storable.
 pub const MAX_UNCACHEABLE: Duration = Duration::from_secs(86_400);
 
-/// What is recorded for a key.
+/// The record for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LeaseRecord {
-    /// Who leads; `None` for a key that is not storable.
+    /// The leader; `None` for a key that is not storable.
     pub(super) holder: Option<Holder>,
     pub(super) until: BootInstant,
 }
 
 impl LeaseRecord {
-    /// A lease of a holder, no longer than allowed.
+    /// Creates the lease of a holder, up to [`MAX_LEASE`].
     pub(super) fn flight(holder: Holder, until: BootInstant, now: BootInstant) -> Self {
         Self {
             holder: Some(holder),
@@ -58,7 +58,7 @@ impl LeaseRecord {
         }
     }
 
-    /// A record that a key is not storable, no longer than allowed.
+    /// Creates the record of a key that is not storable, up to [`MAX_UNCACHEABLE`].
     pub(super) fn uncacheable(until: BootInstant, now: BootInstant) -> Self {
         Self {
             holder: None,
@@ -76,7 +76,7 @@ impl LeaseRecord {
     }
 }
 
-/// Decides a claim by what is recorded.
+/// Decides a claim by the [`LeaseRecord`].
 pub(super) fn claim(recorded: Option<LeaseRecord>, holder: Holder, now: BootInstant) -> Claim {
     match recorded.filter(|lease| lease.is_live(now)) {
         Some(LeaseRecord {
@@ -91,7 +91,7 @@ pub(super) fn claim(recorded: Option<LeaseRecord>, holder: Holder, now: BootInst
     }
 }
 
-/// Returns whether a holder still leads.
+/// Returns whether a [`Holder`] still leads.
 pub(super) fn is_held(recorded: Option<LeaseRecord>, holder: Holder, now: BootInstant) -> bool {
     recorded.is_some_and(|lease| lease.holder == Some(holder) && lease.is_live(now))
 }

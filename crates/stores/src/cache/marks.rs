@@ -1,9 +1,9 @@
-//! Counters that say that something changed, shared by the processes of a cache.
+//! Counters of changes, shared by the processes of a cache.
 //!
-//! A memory tier in front of the index is valid while the counter of its key stands still. Keys
-//! share counters by bucket: a change of one key makes at most a few others be read again. The
-//! counters lie in a mapped file, so that a look-up reads them without a system call and sees what
-//! other processes change at once.
+//! The memory tier of a key is valid while the counter of the key is unchanged. Keys share counters
+//! by bucket, so a change of one key makes only a few others be read again. The counters are in a
+//! mapped file, so that a look-up reads them without a system call and sees changes of other
+//! processes at once.
 
 use std::fs::File;
 use std::io;
@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::key::{CacheKey, InvalidationStamp};
 use crate::multiprocess::Segment;
 
-/// How many counters of each kind there are.
+/// The number of counters of each kind.
 const COUNTERS_PER_KIND: usize = 4_096;
-/// The words before the counters of keys.
+/// The number of words before the counters of keys.
 const HEADER_WORDS: usize = 64;
-/// The word that counts how often the index was replaced.
+/// The word that counts replacements of the index.
 const REPLACED_WORD: usize = 0;
 /// The word that counts purges.
 const PURGES_WORD: usize = 8;
-/// The words in all.
+/// The total number of words.
 const TOTAL_WORDS: usize = HEADER_WORDS + 2 * COUNTERS_PER_KIND;
 
 enum MarkStorage {
@@ -32,14 +32,14 @@ enum MarkStorage {
 pub(super) struct CacheMarks(MarkStorage);
 
 impl CacheMarks {
-    /// Makes counters of this process alone.
+    /// Creates counters of this process alone.
     pub(super) fn own() -> Self {
         Self(MarkStorage::Own(
             (0..TOTAL_WORDS).map(|_| AtomicU64::new(0)).collect(),
         ))
     }
 
-    /// Maps the counters in a file, and allocates them where it is new.
+    /// Maps the counters in a file, and allocates them in a new file.
     pub(super) fn map(file: &File) -> io::Result<Self> {
         Ok(Self(MarkStorage::Mapped(Segment::map(
             file,
@@ -64,19 +64,19 @@ impl CacheMarks {
         self.word(HEADER_WORDS + COUNTERS_PER_KIND + key.bucket(COUNTERS_PER_KIND))
     }
 
-    /// Returns the count of changes of a key, its invalidations and all purges included.
+    /// Returns the change count of a [`CacheKey`], including its invalidations and all purges.
     #[inline]
     pub(super) fn changes(&self, key: &CacheKey) -> u64 {
         let changes = self.change_word(key).load(Ordering::Acquire);
         changes.wrapping_add(self.word(PURGES_WORD).load(Ordering::Acquire))
     }
 
-    /// Counts a change of a key.
+    /// Counts a change of a [`CacheKey`].
     pub(super) fn changed(&self, key: &CacheKey) {
         self.change_word(key).fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Counts an invalidation of a key.
+    /// Counts an invalidation of a [`CacheKey`].
     pub(super) fn invalidated(&self, key: &CacheKey) {
         self.invalidation_word(key).fetch_add(1, Ordering::AcqRel);
         self.changed(key);
@@ -87,7 +87,7 @@ impl CacheMarks {
         self.word(PURGES_WORD).fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Returns how the invalidations of a key stand.
+    /// Returns the [`InvalidationStamp`] of a key.
     pub(super) fn stamp(&self, key: &CacheKey) -> InvalidationStamp {
         InvalidationStamp {
             invalidations: self.invalidation_word(key).load(Ordering::Acquire),
@@ -95,12 +95,12 @@ impl CacheMarks {
         }
     }
 
-    /// Returns how often the index was replaced by a new one.
+    /// Returns the number of replacements of the index.
     pub(super) fn replacements(&self) -> u64 {
         self.word(REPLACED_WORD).load(Ordering::Acquire)
     }
 
-    /// Counts a replacement of the index: every connection has to be opened anew.
+    /// Counts a replacement of the index, after which every connection must be opened again.
     pub(super) fn replaced(&self) {
         self.word(REPLACED_WORD).fetch_add(1, Ordering::AcqRel);
         self.purged();

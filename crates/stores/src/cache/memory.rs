@@ -16,7 +16,7 @@ use super::marks::CacheMarks;
 use super::recent::RecentValues;
 use super::writer::StoreOutcome;
 
-/// How many records of leases there are before expired ones are dropped.
+/// The number of lease records from which expired ones are dropped.
 const MAX_LEASE_RECORDS: usize = 1_024;
 
 /// A cache in memory.
@@ -39,7 +39,7 @@ fn size(variants: &[Arc<CacheEntry>]) -> u64 {
 }
 
 impl CacheEntry {
-    /// Returns the bytes that the entry counts for.
+    /// Returns the size of the entry in bytes.
     pub(super) fn size(&self) -> u64 {
         size_of(self.length, &self.metadata, &self.url, &self.host)
     }
@@ -122,7 +122,7 @@ impl MemoryCache {
         StoreOutcome::Yes
     }
 
-    /// Changes the variants of a key; what is left empty is removed.
+    /// Changes the variants of a [`CacheKey`]. A key without variants is removed.
     fn edit(&self, key: &CacheKey, edit: impl FnOnce(&mut Vec<Arc<CacheEntry>>) -> bool) -> bool {
         let mut state = self.state.lock();
         let Some(variants) = state.entries.peek(key) else {
@@ -220,7 +220,8 @@ impl MemoryCache {
         }
     }
 
-    /// Bodies in memory are not damaged by a disk: there is nothing to check.
+    /// Returns a [`VerificationReport`] without damage, because a disk cannot damage bodies in
+    /// memory.
     pub(super) fn verify(&self) -> VerificationReport {
         let stats = self.stats();
         VerificationReport {
@@ -287,7 +288,7 @@ impl MemoryCache {
 }
 
 impl MemoryState {
-    /// Records a lease, and drops expired ones when there are many.
+    /// Records a lease, and drops expired leases if there are many.
     fn record(&mut self, key: CacheKey, lease: LeaseRecord, now: BootInstant) {
         if self.leases.len() >= MAX_LEASE_RECORDS && !self.leases.contains_key(&key) {
             self.leases.retain(|_, lease| lease.is_live(now));

@@ -1,4 +1,4 @@
-//! Values by key within a number of bytes; the least recently used go first.
+//! Values by key within a number of bytes; the least recently used values are dropped first.
 
 use hashlink::LinkedHashMap;
 
@@ -25,18 +25,18 @@ impl<V> RecentValues<V> {
         }
     }
 
-    /// Returns a value, which is the most recently used one from now on.
+    /// Returns a value, which becomes the most recently used one.
     pub(super) fn get(&mut self, key: &CacheKey) -> Option<&mut V> {
         self.slots.to_back(key).map(|slot| &mut slot.value)
     }
 
-    /// Returns a value without using it.
+    /// Returns a value without a change of the order.
     pub(super) fn peek(&self, key: &CacheKey) -> Option<&V> {
         self.slots.get(key).map(|slot| &slot.value)
     }
 
-    /// Keeps a value as the most recently used one, in place of an older one of its key, and drops
-    /// others until all fit. A value that does not fit alone is dropped.
+    /// Inserts a value as the most recently used one, in place of an older value of its
+    /// [`CacheKey`]. Drops others until all fit. A value that is too large alone is dropped.
     pub(super) fn insert(&mut self, key: CacheKey, value: V, bytes: u64) {
         self.remove(&key);
         if bytes > self.max_bytes {
@@ -47,7 +47,7 @@ impl<V> RecentValues<V> {
         self.shrink(self.max_bytes);
     }
 
-    /// Replaces the value of a key at its position in the order.
+    /// Replaces the value of a [`CacheKey`] at its position in the order.
     pub(super) fn replace(&mut self, key: &CacheKey, value: V, bytes: u64) {
         if let Some(slot) = self.slots.get_mut(key) {
             self.bytes = self.bytes - slot.bytes + bytes;
@@ -62,8 +62,8 @@ impl<V> RecentValues<V> {
         Some(slot.value)
     }
 
-    /// Drops the least recently used values until the rest has at most `bytes`. Returns how many
-    /// and how many bytes were dropped.
+    /// Drops the least recently used values until the rest has at most `bytes`. Returns the number
+    /// of dropped values and of their bytes.
     pub(super) fn shrink(&mut self, bytes: u64) -> (u64, u64) {
         let (mut dropped, before) = (0, self.bytes);
         while self.bytes > bytes
@@ -75,7 +75,7 @@ impl<V> RecentValues<V> {
         (dropped, before - self.bytes)
     }
 
-    /// Drops everything.
+    /// Drops all values.
     pub(super) fn clear(&mut self) {
         self.slots.clear();
         self.bytes = 0;

@@ -1,13 +1,12 @@
-//! Answers of the cache: there at once, or when a thread of the store has given them.
+//! Replies of the cache, ready at once or after a thread of the store has finished.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-/// An answer of the cache. Awaiting one that is there costs nothing; no executor in particular is
-/// needed for the others. The operation has begun when the store returns this; dropping it undoes
-/// nothing.
+/// A reply of the cache, for any executor. A ready reply costs nothing to await. The operation has
+/// begun when the store returns the reply; a dropped reply reverts nothing.
 #[must_use = "the answer says whether the operation succeeded"]
 pub struct CacheReply<T>(ReplyState<T>);
 
@@ -15,28 +14,28 @@ enum ReplyState<T> {
     Ready(Option<T>),
     Later {
         answer: oneshot::Receiver<T>,
-        /// The answer where the thread of the store has ended.
+        /// The reply if the thread of the store has ended.
         otherwise: Option<T>,
     },
 }
 
 impl<T> CacheReply<T> {
-    /// An answer that is there.
+    /// Returns a ready reply.
     pub(super) const fn now(value: T) -> Self {
         Self(ReplyState::Ready(Some(value)))
     }
 
-    /// An answer that a thread sends, or `otherwise` if it ends without.
+    /// Returns a pending reply and its sender. The reply is `otherwise` if the sender is dropped.
     pub(super) fn later(otherwise: T) -> (oneshot::Sender<T>, Self) {
         let (sender, answer) = oneshot::channel();
         let otherwise = Some(otherwise);
         (sender, Self(ReplyState::Later { answer, otherwise }))
     }
 
-    /// Returns the answer if it was there at once.
+    /// Returns the value if the reply is ready.
     ///
     /// # Errors
-    /// It is not: it has to be awaited.
+    /// Returns the reply itself if it is pending.
     pub fn ready(self) -> Result<T, Self> {
         match self.0 {
             ReplyState::Ready(Some(value)) => Ok(value),
@@ -57,7 +56,7 @@ impl<T: Unpin> Future for CacheReply<T> {
                 Poll::Ready(Err(_)) => otherwise.take(),
             },
         };
-        // A future that has given its answer is not polled again.
+        // A future must not be polled after completion.
         value.map_or(Poll::Pending, Poll::Ready)
     }
 }

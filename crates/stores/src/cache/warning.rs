@@ -4,16 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What is wrong with the cache.
+/// The kind of trouble with the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheTrouble {
-    /// It cannot be used at all: every look-up is a miss and nothing is stored.
+    /// The cache cannot be used: every look-up is a miss, and no response is stored.
     Unusable,
-    /// The index was damaged or of another version; it was set aside and started anew.
+    /// The index was damaged or of another version. The file was moved aside, and the cache starts
+    /// empty.
     IndexReplaced,
-    /// The index does not answer for now: look-ups are misses.
+    /// The index is unavailable at the moment, so look-ups are misses.
     IndexFailed,
-    /// A stored response was damaged or missing; it was dropped.
+    /// A stored response was damaged or missing, and was dropped.
     EntryDamaged,
     /// A response could not be stored.
     NotStored,
@@ -22,9 +23,9 @@ pub enum CacheTrouble {
 /// A warning for the user.
 #[derive(Clone, Debug)]
 pub struct CacheWarning {
-    /// What kind of trouble it is.
+    /// The kind of [`CacheTrouble`].
     pub trouble: CacheTrouble,
-    /// What happened, where, and what to do.
+    /// The event, its location and the action for the user.
     pub text: String,
 }
 
@@ -34,10 +35,10 @@ impl fmt::Display for CacheWarning {
     }
 }
 
-/// Receives warnings, on any thread.
+/// A function that receives warnings, on any thread.
 pub type WarningObserver = Arc<dyn Fn(&CacheWarning) + Send + Sync>;
 
-/// Reports each kind of trouble once.
+/// The log of warnings, which reports each kind of [`CacheTrouble`] once.
 pub(super) struct WarningLog {
     observer: Option<WarningObserver>,
     reported: AtomicU8,
@@ -51,7 +52,7 @@ impl WarningLog {
         }
     }
 
-    /// Reports trouble, unless that kind has been reported.
+    /// Reports [`CacheTrouble`], unless its kind was reported before.
     pub(super) fn report(&self, trouble: CacheTrouble, text: impl FnOnce() -> String) {
         let bit = 1 << trouble as u8;
         if self.reported.fetch_or(bit, Ordering::AcqRel) & bit == 0

@@ -1,7 +1,8 @@
-//! Storing a response while its body arrives.
+//! The storing of a response while its body arrives.
 //!
-//! Small bodies stay in memory until the commit; larger ones go to a temporary file, a chunk behind
-//! the network. Nothing is visible before the commit, and a writer that is dropped leaves nothing.
+//! Small bodies stay in memory until the commit. Larger bodies go to a temporary file, one chunk
+//! behind the network. A response is visible only after the commit, and a dropped writer leaves no
+//! trace.
 
 use std::sync::Arc;
 
@@ -14,20 +15,20 @@ use super::key::{MAX_METADATA, NewEntry};
 use super::memory::MemoryCache;
 use super::reply::CacheReply;
 
-/// What became of a response that was to be stored.
+/// The result of storing a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreOutcome {
-    /// It is stored.
+    /// The response is stored.
     Yes,
-    /// It is not: body or metadata are larger than an entry may be.
+    /// The body or the metadata are too large.
     TooLarge,
-    /// It is not: its key was invalidated, or the cache purged, since its request was sent.
+    /// The key was invalidated, or the cache purged, since the request was sent.
     Invalidated,
-    /// It is not, because the cache cannot be written. A warning says why.
+    /// The cache cannot be written, as a warning explains.
     Failed,
 }
 
-/// Where a response goes.
+/// The destination of a response.
 pub(super) enum WriteTarget {
     Memory(Arc<MemoryCache>),
     Disk(Arc<DiskCore>),
@@ -38,11 +39,12 @@ pub(super) enum WriteTarget {
 pub(super) struct SpilledBody {
     pub(super) file: TemporaryBody,
     pub(super) hasher: Box<Xxh3>,
-    /// The buffer that was written last, for what comes next: memory does not grow with the body.
+    /// The buffer that was written last, for the next bytes, so that memory does not grow with the
+    /// body.
     pub(super) spare: Vec<u8>,
 }
 
-/// Stores one response: write its body, then commit.
+/// The writer of one response: write its body, then commit.
 #[must_use = "a writer that is dropped stores nothing"]
 pub struct ResponseWriter {
     target: WriteTarget,
@@ -51,9 +53,9 @@ pub struct ResponseWriter {
     length: u64,
     max_length: u64,
     spilled: Option<SpilledBody>,
-    /// A part of the body that is being written to the file.
+    /// The part of the [`SpilledBody`] that is being written to the file.
     writing: Option<CacheReply<Option<SpilledBody>>>,
-    /// Why nothing will be stored.
+    /// The reason why the response will not be stored.
     given_up: Option<StoreOutcome>,
 }
 
@@ -77,14 +79,14 @@ impl ResponseWriter {
         }
     }
 
-    /// Returns whether the response may still be stored; if not, writing more of it is of no use.
+    /// Returns whether the response may still be stored. If not, further writes have no effect.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.given_up.is_none()
     }
 
-    /// Writes a part of the body. It never fails: the commit says what became of the response. It
-    /// waits when the disk is slower than the network, so that memory does not grow.
+    /// Writes a part of the body. Errors are reported by [`ResponseWriter::commit`]. The call waits
+    /// if the disk is slower than the network, so that memory does not grow.
     pub async fn write(&mut self, chunk: &[u8]) {
         if self.given_up.is_some() {
             return;
@@ -95,7 +97,7 @@ impl ResponseWriter {
             return;
         }
         if self.buffer.capacity() < READ_CHUNK_BYTES && self.spilled.is_some() {
-            // Once, for the second of two buffers that take turns.
+            // Only once, for the second of two alternating buffers.
             self.buffer.reserve_exact(READ_CHUNK_BYTES + chunk.len());
         }
         self.buffer.extend_from_slice(chunk);
@@ -116,7 +118,7 @@ impl ResponseWriter {
         }
     }
 
-    /// Has a thread write the buffer to the file.
+    /// Queues a write of the buffer to the file on a thread.
     fn spill(&mut self) {
         let WriteTarget::Disk(core) = &self.target else {
             return;
@@ -143,17 +145,17 @@ impl ResponseWriter {
         self.discard();
     }
 
-    /// Removes what was written, on a thread of the store.
+    /// Removes the written part, on a thread of the store.
     fn discard(&mut self) {
-        // What is being written is removed by the thread that finds its reply dropped.
+        // The thread that finds its reply dropped removes the part that is being written.
         self.writing = None;
         if let (Some(spilled), WriteTarget::Disk(core)) = (self.spilled.take(), &self.target) {
             core.in_files(Box::new(move |_| drop(spilled)));
         }
     }
 
-    /// Stores the response, in place of an older one of the same variant. It is visible to all
-    /// processes when the answer is there.
+    /// Stores the response, in place of an older one of the same variant. All processes see the
+    /// response when the call returns.
     pub async fn commit(mut self) -> StoreOutcome {
         self.settle().await;
         if let Some(why) = self.given_up {

@@ -1,4 +1,4 @@
-//! The limits of a host: what is learned, and what it states.
+//! The limits of a host in the contract: learned limits and declared quotas.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use docstokg_policy::time::BootInstant;
 use super::{LONG_TEST_WINDOW, SiteClient, arrive};
 use crate::handle::StateStore;
 
-/// Refusals teach limits below the configured ones.
+/// The [`LearnPolicy`] to learn limits below the configured ones.
 const TIGHTEN_POLICY: LearnPolicy = LearnPolicy {
     mode: LearnMode::Tighten,
     slowest: LONG_TEST_WINDOW,
 };
 
-/// The report of a request that the host refused as one too many.
+/// Returns the report of a request that the host refused as one too many.
 fn refused(permit: &Permit) -> AttemptResult {
     AttemptResult {
         outcome: AttemptMeaning::Throttled,
@@ -32,7 +32,7 @@ fn refused(permit: &Permit) -> AttemptResult {
     }
 }
 
-/// The question of a client that learns limits.
+/// Returns the [`AdmissionRequest`] of a client that learns limits.
 fn learning(client: &SiteClient) -> AdmissionRequest {
     let policy = LanePolicy {
         learn: Some(TIGHTEN_POLICY),
@@ -41,7 +41,7 @@ fn learning(client: &SiteClient) -> AdmissionRequest {
     AdmissionRequest::at_once(&client.costs, policy)
 }
 
-/// What one handle learned holds for all, and is forgotten for all.
+/// Checks that a limit learned by one handle applies to all handles, and is dropped for all.
 pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) {
     let (client, other) = (
         SiteClient::new(store, "learned", &[100]),
@@ -65,7 +65,8 @@ pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) 
     assert!(!is_held_back(&client));
 }
 
-/// The pause after a refusal ends on an operator's word, and answers call those that wait.
+/// Checks that an operator ends the pause after a refusal, and that responses wake waiting
+/// requests.
 pub fn an_operator_ends_the_pause_after_a_refusal(store: &dyn StateStore) {
     let client = SiteClient::new(store, "pause", &[100]);
     let ask = learning(&client);
@@ -87,7 +88,7 @@ pub fn an_operator_ends_the_pause_after_a_refusal(store: &dyn StateStore) {
     assert!(arrive(heard).calls_next, "headers teach before a body ends");
 }
 
-/// What a host states holds for every handle: together they use what is left, and not one more.
+/// Checks that a declared quota applies to every handle: together they use exactly the remainder.
 pub fn a_stated_quota_is_shared_and_never_exceeded(store: &dyn StateStore) {
     const LEFT: u32 = 40;
     let lane: Arc<str> = "metadata".into();

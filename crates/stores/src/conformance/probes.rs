@@ -1,4 +1,4 @@
-//! The contract of probes: how many of them, through however many handles.
+//! The contract of probes: their number, through any number of handles.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use docstokg_policy::time::BootInstant;
 use super::{LONG_TEST_WINDOW, SiteClient, arrive};
 use crate::handle::StateStore;
 
-/// While half-open no more probes are in flight than allowed, through however many handles; a probe
-/// result ends it.
+/// Checks that a half-open breaker has no more probes in flight than allowed, through any number of
+/// handles. A probe result ends the half-open state.
 pub fn half_open_admits_no_more_than_its_trial_calls(store: &dyn StateStore) {
     let clients = [0, 1].map(|_| SiteClient::new(store, "half-open", &[100]));
     arrive(clients[0].site.block(
@@ -34,8 +34,8 @@ pub fn half_open_admits_no_more_than_its_trial_calls(store: &dyn StateStore) {
     assert!(!clients[1].go().probe);
 }
 
-/// An outage is probed long before its reset ends, by one request of all processes and roles; a
-/// probe that fails is not a new open, and one that succeeds ends it.
+/// Checks that an outage is probed long before its reset ends, by one request of all processes and
+/// roles. A failed probe is not a new open, and a successful one ends the outage.
 pub fn an_outage_is_probed_early_by_one_request_at_a_time(store: &dyn StateStore) {
     let clients = [0, 1].map(|_| {
         let mut client = SiteClient::new(store, "outage", &[100]);

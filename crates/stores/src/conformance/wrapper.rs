@@ -1,5 +1,5 @@
-//! A store around another one that counts, delays or fails operations. It keeps the contract as far
-//! as it answers.
+//! A wrapper around a store that counts, delays or fails operations. Operations that it forwards
+//! keep the contract.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,21 +13,21 @@ use crate::handle::{
     BudgetKey, ReplyFuture, SiteHandle, SiteKey, SiteView, StateStore, StoreReply,
 };
 
-/// How an operation is treated.
+/// The treatment of an operation.
 #[derive(Clone, Debug)]
 pub enum Treatment {
-    /// It is forwarded.
+    /// Forward the operation.
     Forward,
-    /// It is forwarded, and its answer is ready only after this many polls.
+    /// Forward the operation, and return its reply only after this many polls.
     Delay(u32),
-    /// It fails without being forwarded.
+    /// Fail without forwarding the operation.
     Fail(StoreError),
 }
 
 type OperationHook = Arc<dyn Fn(Option<&SiteOperation<'_>>) -> Treatment + Send + Sync>;
 
-/// A store that treats every operation as its hook says. The hook receives the operation, or `None`
-/// for what lists, flushes or views.
+/// A store that treats every operation as its hook decides. The hook receives the operation, or
+/// `None` for `list`, `flush` and `view`.
 pub struct HookedStore {
     inner: Arc<dyn StateStore>,
     hook: OperationHook,
@@ -35,7 +35,7 @@ pub struct HookedStore {
 }
 
 impl HookedStore {
-    /// Wraps a store.
+    /// Wraps a [`StateStore`].
     pub fn new(
         inner: Arc<dyn StateStore>,
         hook: impl Fn(Option<&SiteOperation<'_>>) -> Treatment + Send + Sync + 'static,
@@ -47,7 +47,7 @@ impl HookedStore {
         }
     }
 
-    /// Says that so many processes share the store.
+    /// Sets the number of processes that [`StateStore::peers`] returns.
     #[must_use]
     pub fn with_peers(self, peers: u32) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl HookedStore {
     }
 }
 
-/// An answer that is pending for a few polls.
+/// A reply that is pending for a few polls.
 struct DelayedReply<T> {
     looks: u32,
     answer: ReplyFuture<T>,

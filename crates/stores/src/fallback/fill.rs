@@ -1,4 +1,4 @@
-//! Short windows that count as full after a switch of stores, and turns between processes.
+//! The precautions at a switch of stores: full short windows, and a rotation between processes.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use super::LOCAL_ID;
 use super::site::BothSites;
 use super::watch::{LOSS_VALID, StoreSwitch};
 
-/// Up to this length a window is short: it counts as full when this process switches stores.
+/// The length up to which a window is short: it counts as full when this process switches stores.
 const SHORT_WINDOW: Duration = Duration::from_secs(600);
 
-/// What the own store counts in a budget's short windows although no request used it.
+/// The precautionary use that the own store counts in a budget's short windows.
 #[derive(Default)]
 pub(super) struct FillCounts {
-    /// The number of the switch for which it was filled.
+    /// The number of the switch for which the windows were filled.
     switch: u64,
     weight: u32,
     at: BootInstant,
     until: BootInstant,
 }
 
-/// Returns how many permits fill every short window of a share, and how long permits of other
-/// processes stay in them. The windows before sharing decide which are short and how long they are:
-/// an hour among six processes is still an hour.
+/// Returns the permits that fill every short window of a share, and the time for which permits of
+/// other processes stay in them. The [`Windows`] before the division decide their length: an hour
+/// among six processes is still an hour.
 fn pacing(windows: &Windows, shared: &Windows) -> (u32, Duration) {
     let short = windows
         .list()
@@ -42,8 +42,8 @@ fn pacing(windows: &Windows, shared: &Windows) -> (u32, Duration) {
 }
 
 impl BothSites {
-    /// Where a window allows fewer requests than there are processes, each has its turns: returns
-    /// the wait for the next one.
+    /// Returns the wait for the next slot in the rotation of processes, if a window allows fewer
+    /// requests than there are processes.
     pub(super) fn await_turn(
         &self,
         ask: &AdmissionRequest,
@@ -71,8 +71,8 @@ impl BothSites {
                 reason: RefusalReason::Rate { window: because },
             })
         } else if ask.queue_position == QueuePosition::Head {
-            // A reservation that it has stays; otherwise nothing is reserved: the turn belongs to
-            // this process.
+            // An existing reservation remains. Otherwise no reservation is stored, because the slot
+            // belongs to this process.
             let own = reservation.filter(|id| *id >= LOCAL_ID);
             let id = own.unwrap_or_else(|| LOCAL_ID | fastrand::u64(..LOCAL_ID));
             AdmissionDecision::Wait(ReservedSlot {
@@ -90,9 +90,9 @@ impl BothSites {
         })
     }
 
-    /// Counts the short windows of the budgets of a question as full, once for each switch: what
-    /// other processes were permitted just before it is not known here. Returns until when that
-    /// lasts.
+    /// Counts the short windows of a request's budgets as full, once for each switch. This process
+    /// does not know the latest permits of other processes. Returns the instant until which the
+    /// windows count as full.
     pub(super) fn fill(&self, ask: &AdmissionRequest, own: &AdmissionRequest) -> BootInstant {
         let Some(switch) = self.watch.last_switch() else {
             return BootInstant::default();
@@ -119,13 +119,13 @@ impl BothSites {
     ) -> BootInstant {
         let now = self.watch.clock.boot();
         if filled.weight > 0 && (filled.switch != last.number || filled.until <= now) {
-            // No request used it: it must not count in the long windows.
+            // No request used these permits, so they must not count in the long windows.
             self.own.empty_at(cost.budget, filled.weight, filled.at);
             filled.weight = 0;
         }
         if filled.switch != last.number {
             let (weight, width) = pacing(windows, &cost.windows);
-            // Other processes notice a little later.
+            // Other processes notice the switch slightly later.
             let at = last.at + LOSS_VALID;
             let until = if width.is_zero() {
                 BootInstant::default()
@@ -144,10 +144,10 @@ impl BothSites {
         filled.until
     }
 
-    /// Returns whether the shared store came back so recently that other processes may not have
+    /// Returns whether the shared store returned so recently that other processes may not have
     /// noticed.
     pub(super) fn is_too_early(&self, ask: &AdmissionRequest) -> bool {
-        // Almost always there was no switch, or none for a long time.
+        // Almost always there was no switch, or not for a long time.
         let Some(switch) = self.watch.last_switch() else {
             return false;
         };

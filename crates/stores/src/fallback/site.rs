@@ -1,4 +1,4 @@
-//! One site of the shared store, with its counterpart in the own store.
+//! The handle of a site in the shared store, with its counterpart in the own store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,15 +30,16 @@ pub(super) struct BothSites {
     pub(super) watch: Arc<StoreWatch>,
     /// The index in the own store of each index in the shared one.
     indices: Mutex<HashMap<usize, usize>>,
-    /// How the budgets of the own store were filled at the last switch of stores.
+    /// The [`FillCounts`] of each budget of the own store at the last switch.
     pub(super) filled: Mutex<HashMap<usize, FillCounts>>,
     key: SiteKey,
-    /// Whether the own breaker is blocked because the shared one was.
+    /// Set if the own breaker is blocked because the shared one was.
     knows_block: AtomicBool,
 }
 
 impl BothSites {
-    /// Converts a question for the own store: its budgets, and this process's share of the windows.
+    /// Converts an [`AdmissionRequest`] for the own store: its budgets, and this process's share of
+    /// the windows.
     pub(super) fn own_ask(&self, ask: &AdmissionRequest, peers: u32) -> AdmissionRequest {
         AdmissionRequest {
             costs: self.own_costs(&ask.costs, peers).into(),
@@ -54,7 +55,7 @@ impl BothSites {
             } else {
                 Arc::clone(&cost.windows)
             };
-            // A weight above the share takes all of it.
+            // A weight above the share takes the whole share.
             let weight = cost.weight.min(windows.largest_weight());
             BudgetCost {
                 budget: indices.get(&cost.budget).copied().unwrap_or(0),
@@ -66,7 +67,7 @@ impl BothSites {
         costs.iter().map(cost).collect()
     }
 
-    /// Answers without the shared store.
+    /// Decides on an [`AdmissionRequest`] without the shared store.
     fn enter_own(
         &self,
         ask: &AdmissionRequest,
@@ -77,13 +78,13 @@ impl BothSites {
         }
         let mut own = self.own_ask(ask, self.watch.peers());
         let filled_until = self.fill(ask, &own);
-        // The filling is a precaution: it refuses no request that could wait until it ends.
+        // Full windows are a precaution: they refuse no request that could wait until they end.
         own.latest = own.latest.max(filled_until.min(own.deadline));
         let reservation = reservation.filter(|id| *id >= LOCAL_ID);
         self.apply_own(&own, RequestOperation::Enter { reservation })
     }
 
-    /// Applies an operation of a request to the own store.
+    /// Applies a [`RequestOperation`] of a request to the own store.
     fn apply_own(
         &self,
         own: &AdmissionRequest,
@@ -92,7 +93,7 @@ impl BothSites {
         self.own.apply(&SiteOperation::for_request(own, operation))
     }
 
-    /// Records what the shared store permitted or refused, for when it is unavailable.
+    /// Records a permit or a block of the shared store, for the time when it is unavailable.
     fn note(&self, ask: &AdmissionRequest, entered: &AdmissionResult) {
         match &entered.entry {
             AdmissionDecision::Go(_) => {
@@ -134,7 +135,8 @@ impl BothSites {
         }
     }
 
-    /// Records the block that a settled result began, for when the shared store is unavailable.
+    /// Records the block that a settled result began, for the time when the shared store is
+    /// unavailable.
     fn note_open(&self, settled: &SettleEffect) {
         let Some(until) = settled.open_until else {
             return;
@@ -156,7 +158,8 @@ impl BothSites {
         settled
     }
 
-    /// Settles in the shared store. A failure that it did not receive still counts for this process.
+    /// Settles in the shared store. If the store does not receive a failure, the failure still
+    /// counts in this process.
     fn settle_shared(
         self: &Arc<Self>,
         ask: &AdmissionRequest,
@@ -197,7 +200,7 @@ impl BothSites {
         });
     }
 
-    /// Returns the shared store's answer, or the own store's if there is none.
+    /// Returns the result of the shared store, or that of the own store if the shared one failed.
     fn resolve(
         &self,
         ask: &AdmissionRequest,
@@ -218,14 +221,14 @@ impl BothSites {
         }
     }
 
-    /// Asks the shared store.
+    /// Requests admission from the shared store.
     fn enter_shared(
         self: &Arc<Self>,
         ask: AdmissionRequest,
         reservation: Option<u64>,
     ) -> StoreReply<SiteResult> {
         if let Some(id) = reservation.filter(|id| *id >= LOCAL_ID) {
-            // The shared store decides again: the own store's reservation is given up.
+            // The shared store decides again, so the reservation in the own store is given back.
             let own = self.own_ask(&ask, self.watch.peers());
             let _ = self.apply_own(&own, RequestOperation::Leave { id, spent_at: None });
         }
@@ -237,7 +240,7 @@ impl BothSites {
         answer.then(move |result| site.resolve(&ask, result, reservation))
     }
 
-    /// Asks the store that decides now.
+    /// Requests admission from the store that decides now.
     fn enter(
         self: &Arc<Self>,
         ask: AdmissionRequest,
@@ -262,7 +265,7 @@ impl BothSites {
         }
     }
 
-    /// Asks the store that decides after a check.
+    /// Requests admission from the store that decides after a check.
     fn enter_after_check(
         self: &Arc<Self>,
         ask: AdmissionRequest,
@@ -275,7 +278,7 @@ impl BothSites {
         }
     }
 
-    /// Prolongs leases in the store that gave them.
+    /// Renews leases in the store that gave them.
     fn renew(&self, ids: &[u64], length: Duration) -> StoreReply<SiteResult> {
         let (own, shared) = ids.iter().partition(|id| **id >= LOCAL_ID);
         let condition = self.own.apply(&SiteOperation::Renew { ids: own, length });
@@ -312,8 +315,8 @@ impl SiteHandle for FallbackSiteHandle {
         shared
     }
 
-    /// Applies an operation in the shared store; what follows a permit or reservation of the own
-    /// store, there.
+    /// Applies a [`SiteOperation`] in the shared store. If it follows a permit or reservation of
+    /// the own store, applies it there.
     fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         let site = &self.0;
         match operation {
@@ -334,7 +337,7 @@ impl SiteHandle for FallbackSiteHandle {
             }
             SiteOperation::Renew { ids, length } => site.renew(ids, *length),
             SiteOperation::ForgetLearned | SiteOperation::ForgetAdaptation => {
-                // What this process learned while the store was unavailable is forgotten as well.
+                // Limits that this process learned during the outage are dropped as well.
                 let _ = site.own.apply(operation);
                 site.shared.apply(operation)
             }

@@ -1,9 +1,9 @@
-//! Whether the shared store answers, as this process last checked.
+//! The availability of the shared store, as this process last checked.
 //!
-//! Every switch of stores is a risk: what other processes were permitted before it is not known
-//! after it, and they switch a little later. So no process treats the store as lost for longer than
-//! two seconds without a check, and a process that switches sends nothing for those two seconds and
-//! one window.
+//! Every switch of stores is a risk: the earlier permits of other processes are unknown after it,
+//! and these processes switch slightly later. Therefore no process treats the store as lost for
+//! longer than two seconds without a check. A process that switches sends no request for those two
+//! seconds and one window.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -20,42 +20,42 @@ use super::AvailabilityNotice;
 use crate::error::StoreError;
 use crate::handle::{PendingStoreReply, SiteHandle, SiteKey, StateStore};
 
-/// How often a store that does not answer is checked.
+/// The time between two checks of a store that does not respond.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// How long the result of a check that found the store lost is valid.
+/// The time for which a check that found the store lost is valid.
 pub(super) const LOSS_VALID: Duration = Duration::from_secs(2);
-/// How much longer it is valid for a store that cannot be used: an operator has to act first.
+/// The additional validity for a store that cannot be used until an operator acts.
 const UNUSABLE_EXTRA: Duration = Duration::from_secs(10);
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoreCheck {
-    /// It answers.
+    /// The store responds.
     Present,
-    /// It does not.
+    /// The store does not respond.
     Lost,
-    /// It did not at the last check, which is too old: it has to be checked again.
+    /// The last check found the store lost, but is too old: a new check is needed.
     Unknown,
 }
 
-/// A switch between the shared and the own store: its number, and when it was.
+/// A switch between the shared and the own store, with its number and instant.
 #[derive(Clone, Copy, Default)]
 pub(super) struct StoreSwitch {
     pub(super) number: u64,
     pub(super) at: BootInstant,
 }
 
-/// Whether the shared store is lost.
+/// The state of the shared store's availability.
 pub(super) struct StoreWatch {
     pub(super) clock: Arc<dyn Clock>,
     lost: AtomicBool,
-    /// Counts how often it was lost.
+    /// The number of outages so far.
     outages: AtomicU64,
-    /// How many processes shared it when it was lost.
+    /// The number of processes that shared the store when it was lost.
     peers: AtomicU32,
-    /// The number of this one among them.
+    /// The number of this process among them.
     rank: AtomicU32,
-    /// How many are assumed where this process never counted them.
+    /// The assumed number of processes if this process never counted them.
     assumed_peers: u32,
     /// The number of the last switch, readable without the lock.
     switches: AtomicU64,
@@ -75,11 +75,11 @@ struct KnownBlock {
 
 #[derive(Default)]
 struct CheckState {
-    /// The latest instant at which the store is known not to have answered.
+    /// The latest instant at which the store did not respond.
     lost_at: BootInstant,
-    /// How much longer than usual that is valid.
+    /// The additional validity of that result.
     longer: Duration,
-    /// A check that is in progress, and since when.
+    /// The check in progress, with its start.
     question: Option<(BootInstant, PendingStoreReply<()>)>,
 }
 
@@ -113,7 +113,7 @@ impl StoreWatch {
         self.outages.load(Ordering::Acquire)
     }
 
-    /// Returns how many processes share the limits while the store is lost.
+    /// Returns the number of processes that share the limits while the store is lost.
     pub(super) fn peers(&self) -> u32 {
         self.peers.load(Ordering::Acquire)
     }
@@ -123,7 +123,7 @@ impl StoreWatch {
         self.rank.load(Ordering::Acquire)
     }
 
-    /// Returns the last switch, if there was any.
+    /// Returns the last [`StoreSwitch`], if any.
     #[inline]
     pub(super) fn last_switch(&self) -> Option<StoreSwitch> {
         (self.switches.load(Ordering::Acquire) > 0).then(|| *self.switched.lock())
@@ -138,7 +138,7 @@ impl StoreWatch {
         self.switches.store(switched.number, Ordering::Release);
     }
 
-    /// Records that the store does not answer.
+    /// Records that the [`StateStore`] does not respond.
     pub(super) fn lose(&self, error: &StoreError, store: &dyn StateStore) {
         let (known, rank) = (store.peers(), store.rank());
         // A recent count may miss processes that have just begun.
@@ -150,14 +150,14 @@ impl StoreWatch {
             }
         });
         {
-            // Under the lock, so that no request asks the own store before the share and the switch
+            // The lock ensures that no request uses the own store before the share and the switch
             // are set.
             let mut checking = self.checking.lock();
             if self.was_lost() {
                 return;
             }
             let now = self.clock.boot();
-            // A disk that is full, or a store of another version, stays so until an operator acts.
+            // A full disk, or a store of another version, remains until an operator acts.
             let longer = if matches!(error, StoreError::Unusable { .. }) {
                 UNUSABLE_EXTRA
             } else {
@@ -169,7 +169,7 @@ impl StoreWatch {
                 question: None,
             };
             self.peers.store(peers, Ordering::Release);
-            // A process that never reached the store has no rank: a random one will do.
+            // A process that never reached the store has no rank, so it uses a random one.
             self.rank.store(
                 if known.is_some() {
                     rank
@@ -192,7 +192,7 @@ impl StoreWatch {
         (self.notice)(&format!("{error}; going on with {share} until it is back"));
     }
 
-    /// Returns whether the store answers, after a check if it was lost.
+    /// Returns whether the [`StateStore`] responds, after a check if it was lost.
     #[inline]
     pub(super) fn find(&self, shared: &dyn StateStore) -> StoreCheck {
         if self.was_lost() {
@@ -206,7 +206,7 @@ impl StoreWatch {
     fn look(&self, shared: &dyn StateStore) -> StoreCheck {
         let mut checking = self.checking.lock();
         let now = self.clock.boot();
-        // A check that is answered may be older than the last result: then another one is begun.
+        // A check that has completed may be older than the last result: then another check begins.
         for _ in 0..2 {
             if !self.was_lost() {
                 return StoreCheck::Present;
@@ -222,7 +222,7 @@ impl StoreWatch {
             };
             let asked = *asked;
             match Pin::new(question).poll(&mut Context::from_waker(Waker::noop())) {
-                // It has not answered up to now.
+                // The store has not responded so far.
                 Poll::Pending if asked < now => {
                     checking.lost_at = now;
                     return StoreCheck::Lost;
@@ -241,8 +241,8 @@ impl StoreWatch {
         }
     }
 
-    /// Records a block, to be sent when the store is back: it may have lost it, or never received
-    /// it.
+    /// Records a block, to be sent when the store is back. The store may have lost the block, or
+    /// never received it.
     pub(super) fn note_block(
         &self,
         key: &SiteKey,
@@ -264,13 +264,13 @@ impl StoreWatch {
         }
     }
 
-    /// Forgets a block that is over.
+    /// Drops a block that has ended.
     pub(super) fn forget_block(&self, key: &SiteKey) {
         self.blocks.lock().remove(key);
     }
 
-    /// Sends the store all blocks that are known here. The operations complete although their
-    /// answers are dropped.
+    /// Sends all known blocks to the store. The operations complete although their replies are
+    /// dropped.
     fn send_blocks(&self) {
         let now = self.clock.boot();
         for known in self
@@ -283,8 +283,8 @@ impl StoreWatch {
         }
     }
 
-    /// Records the result of a heartbeat that began at an instant: while the store is lost, it
-    /// shows whether it still is.
+    /// Records the result of a heartbeat that began at an instant. While the store is lost, the
+    /// result shows if it is back.
     pub(super) fn heartbeat(&self, began: BootInstant, result: &Result<(), StoreError>) {
         let mut checking = self.checking.lock();
         // A heartbeat that was in progress when the store was lost proves nothing.
@@ -313,7 +313,7 @@ impl StoreWatch {
             checking.lost_at = checking.lost_at.max(as_of);
             return;
         }
-        // Before any other operation.
+        // Blocks must arrive before any other operation.
         self.send_blocks();
         self.switch(now);
         self.lost.store(false, Ordering::Release);

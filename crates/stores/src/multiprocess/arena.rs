@@ -1,8 +1,8 @@
 //! The mapped file: its header, the directory of sites, and the allocation of space.
 //!
-//! The file grows by whole segments and never shrinks. A site is a block of fixed size that never
-//! moves, with its lock in it, and an area for its record that is replaced by a larger one when the
-//! record outgrows it.
+//! The file grows by whole segments and never shrinks. A site has a block of fixed size that never
+//! moves and contains its lock. The site's record has an area, which is replaced by a larger one if
+//! necessary.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,14 +18,14 @@ mod layout;
 use layout::header;
 pub(super) use layout::{SizeClass, block};
 
-/// The length of a segment.
+/// The length of a segment in bytes.
 pub(super) const SEGMENT_BYTES: usize = 1 << 20;
-/// The maximum number of segments: a gigabyte, more sites than a machine uses at once.
+/// The maximum number of segments: a gigabyte, for more sites than a machine uses at once.
 const MAX_SEGMENTS: usize = 1 << 10;
 /// The version of the layout.
 pub(super) const ARENA_LAYOUT_VERSION: u64 = 4;
 const ARENA_MAGIC: u64 = u64::from_le_bytes(*b"DTKGSHM\0");
-/// How long to wait for the holder of a lock: its operations take microseconds.
+/// The longest wait for the holder of a lock, whose operations take microseconds.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The mapped file.
@@ -35,14 +35,14 @@ pub(super) struct Arena {
     segments: Box<[OnceLock<Segment>]>,
 }
 
-/// Why the file cannot be used.
+/// The reason why the file cannot be used.
 #[derive(Debug)]
 pub(super) enum ArenaError {
     /// The system reports an error.
     Io(io::Error),
-    /// It was not written by this program, or was truncated.
+    /// Another program wrote the file, or the file was truncated.
     Damaged(&'static str),
-    /// Another version wrote it.
+    /// Another version of the program wrote the file.
     Version(u64),
     /// All space is used.
     Full,
@@ -55,7 +55,7 @@ impl From<io::Error> for ArenaError {
 }
 
 impl Arena {
-    /// Makes an empty file. No other process may have its path yet.
+    /// Creates an empty file. No other process may have its path yet.
     pub(super) fn create(
         path: &Path,
         boot_id: &str,
@@ -111,8 +111,7 @@ impl Arena {
         &self.path
     }
 
-    /// Returns the boot of the machine that the instants in the file belong to, and its anchor in
-    /// wall time.
+    /// Returns the boot to which the instants in the file belong, and its anchor in wall time.
     pub(super) fn boot(&self) -> Result<(String, (u64, i64)), ArenaError> {
         let first = self.segment(0)?;
         let id = first.read(header::BOOT_ID, header::BOOT_ID_LENGTH);
@@ -128,7 +127,7 @@ impl Arena {
         ))
     }
 
-    /// Writes the boot of the machine that the instants belong to from now on.
+    /// Writes the boot to which the instants belong from now on.
     pub(super) fn sign(&self, boot_id: &str, anchor: (u64, i64)) -> Result<(), ArenaError> {
         let first = self.segment(0)?;
         let mut id = [0; header::BOOT_ID_LENGTH];
@@ -142,7 +141,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Returns a segment, which is mapped at its first use.
+    /// Returns a [`Segment`], which is mapped at its first use.
     #[inline]
     fn segment(&self, number: usize) -> Result<&Segment, ArenaError> {
         match self.segments.get(number).and_then(OnceLock::get) {
@@ -158,7 +157,7 @@ impl Arena {
         Ok(cell.get_or_init(|| segment))
     }
 
-    /// Returns the segment of an offset in the file, and the offset within that segment.
+    /// Returns the [`Segment`] of an offset in the file, and the offset within that segment.
     #[inline]
     pub(super) fn at(&self, offset: u64) -> Result<(&Segment, usize), ArenaError> {
         let offset = usize::try_from(offset).map_err(|_| ArenaError::Full)?;
@@ -173,7 +172,7 @@ impl Arena {
         Ok(self.segment(0)?.mutex(0, header::LOCK).lock(LOCK_TIMEOUT)?)
     }
 
-    /// Returns how many segments there are.
+    /// Returns the number of segments in use.
     pub(super) fn segments_used(&self) -> Result<usize, ArenaError> {
         Ok(
             usize::try_from(self.segment(0)?.word(header::NEXT_FREE).load(Relaxed))

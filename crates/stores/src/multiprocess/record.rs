@@ -1,8 +1,8 @@
-//! The record of a site in mapped memory, twice: one half is active, the other is written and then
-//! made active.
+//! The record of a site in mapped memory, as two halves: a change is written to the inactive half,
+//! which then becomes active.
 //!
-//! A process that is killed between two instructions leaves the active half as it was. New entries
-//! of the log do not count until one word, the number of entries, includes them.
+//! A process that is killed between two instructions leaves the active half unchanged. New entries
+//! of the log count only when one word, the number of entries, includes them.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -37,14 +37,14 @@ struct RecordHalf {
     position: RecordPosition,
 }
 
-/// The record of a site whose lock is held.
+/// The record of a site, while its lock is held.
 pub(super) struct MappedRecord<'a> {
     arena: &'a Arena,
     segment: &'a Segment,
     base: usize,
     now: BootInstant,
     active: usize,
-    /// The position, as last read.
+    /// The [`RecordPosition`], as last read.
     position: RecordPosition,
     half: Option<RecordHalf>,
 }
@@ -80,7 +80,7 @@ impl<'a> MappedRecord<'a> {
             .store(value, Relaxed);
     }
 
-    /// Reads the active half, and checks that it is sound.
+    /// Reads the active [`RecordHalf`], and checks that its fields are valid.
     fn read_half(&mut self) -> Result<RecordHalf, ArenaError> {
         let active = self.segment.word(self.base + block::ACTIVE).load(Relaxed);
         self.active = usize::from(active == 1);
@@ -125,7 +125,7 @@ impl<'a> MappedRecord<'a> {
         Ok(segment.read(base + within, length))
     }
 
-    /// Makes the other half active.
+    /// Makes the other [`RecordHalf`] active.
     fn flip(&mut self, half: RecordHalf) {
         let other = 1 - self.active;
         let RecordPosition {
@@ -147,7 +147,7 @@ impl<'a> MappedRecord<'a> {
         for (at, value) in words {
             self.set(other, at, value);
         }
-        // Everything above is written before this, also for a process that recovers the lock.
+        // Release: everything above is written before, also for a process that recovers the lock.
         self.segment
             .word(self.base + block::ACTIVE)
             .store(other as u64, Release);
@@ -217,7 +217,7 @@ impl SiteRecord for MappedRecord<'_> {
             .log_entries()
     }
 
-    /// Reads nothing but the position: a copy that is up to date needs nothing else.
+    /// Reads only the [`RecordPosition`], because a current copy needs nothing else.
     #[inline]
     fn position(&mut self) -> Result<RecordPosition, ArenaError> {
         self.active = usize::from(self.segment.word(self.base + block::ACTIVE).load(Relaxed) == 1);
@@ -271,8 +271,8 @@ impl SiteRecord for MappedRecord<'_> {
 }
 
 impl MappedRecord<'_> {
-    /// Appends to the log of the active half, whose position has been read. Reads nothing else of
-    /// it.
+    /// Appends to the log of the active half, whose [`RecordPosition`] has been read. Reads no
+    /// other part.
     #[inline]
     fn append(&mut self, log: &[u8]) -> Result<RecordPosition, ArenaError> {
         let mut position = self.position;

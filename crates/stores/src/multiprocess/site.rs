@@ -1,4 +1,4 @@
-//! One site of the mapped file.
+//! The handle of a site in the mapped file.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,13 +15,13 @@ use crate::error::StoreError;
 use crate::handle::{BudgetKey, SiteHandle, SiteKey, SiteView, StoreReply};
 use crate::record_copy::{BudgetNames, CorruptRecord, Replica};
 
-/// From this many segments on, idle sites are dropped before another segment is made.
+/// The number of segments from which idle sites are dropped before another segment is added.
 const SWEEP_FROM: usize = 64;
 
 /// The state that a process keeps for a site.
 struct LocalState {
     replica: Replica,
-    /// The offset of the block, and its generation when that was looked up.
+    /// The offset of the block, and its generation at the look-up.
     block: Option<(u64, u64)>,
 }
 
@@ -34,7 +34,7 @@ impl LocalState {
     }
 }
 
-/// One site of the file.
+/// The handle of a site in the file.
 pub(super) struct MultiprocessSite {
     arena: Arc<Arena>,
     clock: Arc<dyn Clock>,
@@ -137,7 +137,8 @@ impl SiteHandle for MultiprocessSite {
 
     fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         let mut local = self.local.get().lock();
-        // The answer is written to its final place at once: moving it through results costs time.
+        // The reply is written to its final location at once, because moves through results cost
+        // time.
         let mut answer = None;
         match self.try_step(&mut local, |site, now| {
             answer = Some(StoreReply::now(site.apply(operation, now)));

@@ -1,15 +1,15 @@
-//! The one module with unsafe code: memory that several processes share, and locks in it.
+//! The only module with unsafe code: memory that several processes share, and locks in it.
 //!
-//! What is unsafe here, and why it holds:
+//! The unsafe parts, and the reasons why they are sound:
 //! - A [`Segment`] maps a part of a file whose blocks are allocated (no SIGBUS when the disk is
-//!   full), never shrinks and is never unmapped while the store exists, so that pointers into it
-//!   stay valid.
-//! - Other processes write to the same memory. Everything that is read without a lock is an atomic;
-//!   the rest is plain bytes, copied in and out under a [`SharedMutex`], and checked before use.
+//!   full). The mapping never shrinks and is never unmapped while the store exists, so that
+//!   pointers into it stay valid.
+//! - Other processes write to the same memory. Every word that is read without a lock is an atomic.
+//!   The rest is plain bytes, copied in and out under a [`SharedMutex`], and checked before use.
 //! - A [`SharedMutex`] is a robust, process-shared mutex of the C library at a fixed address in the
-//!   memory. It is made once, before the file has its path, and never moved or destroyed.
+//!   memory. The mutex is made once, before the file has its path, and never moved or destroyed.
 //! - A [`SpinLock`] gives one thread at a time access to its value.
-//! - Programs that ask for it survive a file that is truncated all the same: see [`truncation`].
+//! - Programs that install the handler of [`truncation`] also survive a truncated file.
 
 #![allow(
     unsafe_code,

@@ -1,5 +1,5 @@
-//! A copy that is written and read as a whole, and to which the operations of all processes are
-//! applied one by one: for a record that is a log of operations.
+//! A copy that is written and read as a whole, for a record that is a log of operations. The
+//! operations of all processes are applied one by one.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub(crate) struct SiteImage {
 }
 
 impl Replica {
-    /// Applies an operation that a process recorded, at its instant. What it makes gets the id `id`,
-    /// and `who` opened what it opens.
+    /// Applies the recorded [`SiteOperation`] of a process at its instant. A new permit or
+    /// reservation gets the id `id`, and `who` is recorded as the opener of a breaker.
     pub(crate) fn apply(
         &mut self,
         operation: &SiteOperation<'_>,
@@ -29,22 +29,23 @@ impl Replica {
         who: &Arc<str>,
         at: BootInstant,
     ) -> SiteResult {
-        // What this process happens to remember must not matter: every other one comes to the same.
+        // The windows that this process has recorded must not matter, so that every process reaches
+        // the same state.
         for budget in self.site.budgets_mut() {
             budget.forget_windows();
         }
-        // Numbers are counted up before they are used.
+        // Numbers are increased before they are used.
         self.site.number_from(id.wrapping_sub(1));
         let result = self.site.apply(operation, at);
         self.site.sign(who);
-        // The log has the operation: what it changed is not recorded.
+        // The log contains the operation, so its changes are not recorded.
         for budget in self.site.budgets_mut() {
             budget.drain_journal(|_| ());
         }
         result
     }
 
-    /// Returns the result of an operation if that changes nothing.
+    /// Returns the result of a [`SiteOperation`] if the operation changes nothing.
     pub(crate) fn result_without_change(
         &self,
         operation: &SiteOperation<'_>,
@@ -63,7 +64,7 @@ impl Replica {
         is_same.then_some(result)
     }
 
-    /// Writes the whole copy.
+    /// Writes the whole copy as a [`SiteImage`].
     pub(crate) fn write_image(&mut self) -> SiteImage {
         self.include_all_budgets();
         self.encode_snapshot();
@@ -73,7 +74,7 @@ impl Replica {
         }
     }
 
-    /// Replaces the whole copy by what a process wrote.
+    /// Replaces the whole copy by the [`SiteImage`] of a process.
     pub(crate) fn read_image(&mut self, image: &SiteImage) -> Result<(), CorruptRecord> {
         self.clear();
         self.header.clone_from(&image.header);
@@ -83,7 +84,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Replaces the whole copy by a site whose budgets have these names.
+    /// Replaces the whole copy by a [`Site`] whose budgets have these names.
     pub(crate) fn replace(&mut self, site: &mut Site, names: &[String]) {
         self.clear();
         let (breaker, isolated) = site.breakers();
@@ -110,7 +111,7 @@ impl Replica {
         }
     }
 
-    /// Makes all budgets of this process budgets of the record.
+    /// Adds all budgets of this process to the record.
     pub(crate) fn include_all_budgets(&mut self) {
         for index in 0..self.names.len() {
             if !self.order.contains(&index) {

@@ -1,4 +1,4 @@
-//! How the parts of a record are encoded: the header, and the entries of the log.
+//! The encoding of the parts of a record: the header, and the entries of the log.
 
 use docstokg_policy::breaker::Breaker;
 use docstokg_policy::budget::{Budget, BudgetChange};
@@ -7,7 +7,7 @@ use docstokg_policy::role::Role;
 use docstokg_policy::time::BootInstant;
 use serde::{Deserialize, Serialize};
 
-/// The length of one change in the log.
+/// The length of one change in the log, in bytes.
 pub(crate) const LOG_ENTRY_BYTES: usize = 16;
 
 /// The header as it is written.

@@ -1,9 +1,8 @@
-//! Operations of one process as an entry of the log: what they ask, and not what came of them.
+//! Operations of one process as an entry of the log, without their results.
 //!
-//! Server and process have clocks of their own, so an entry holds lengths of time: from the instant
-//! it was sent to a deadline, or since something happened. Who reads it counts them from the instant
-//! at which the server added it. Budgets have names, since each process numbers them in its own
-//! order.
+//! Server and process have different clocks, so an entry contains lengths of time: from its sending
+//! to a deadline, or since an event. A reader counts them from the instant at which the server
+//! added the entry. Budgets have names, because each process numbers them in its own order.
 
 use std::borrow::Cow;
 
@@ -16,19 +15,19 @@ use serde::{Deserialize, Serialize};
 pub(super) struct OperationBatch<'a> {
     /// The process.
     pub(super) member: u64,
-    /// Its number among those of the process, upwards: one that comes again was repeated, because
-    /// its answer was lost.
+    /// The number of the batch, which increases within a process. A repeated number means a
+    /// repeated call, whose first reply was lost.
     pub(super) number: u64,
-    /// The process, as it is recorded as the opener of breakers.
+    /// The process in words, as the recorded opener of breakers.
     pub(super) who: Cow<'a, str>,
     /// The names of the budgets.
     names: Vec<Cow<'a, str>>,
-    /// The operations, each with the id of what it makes.
+    /// The operations, each with the id for its permit or reservation.
     operations: Vec<(u64, SiteOperation<'a>)>,
 }
 
 impl<'a> OperationBatch<'a> {
-    /// Starts a batch without operations.
+    /// Creates a batch without operations.
     pub(super) fn new(member: u64, number: u64, who: &'a str) -> Self {
         Self {
             member,
@@ -39,7 +38,7 @@ impl<'a> OperationBatch<'a> {
         }
     }
 
-    /// Adds an operation that is sent at `now`, of a process that knows the budgets under `names`.
+    /// Adds a [`SiteOperation`] that is sent at `now`. `names` are the budgets of this process.
     pub(super) fn add(
         &mut self,
         id: u64,
@@ -63,24 +62,24 @@ impl<'a> OperationBatch<'a> {
             .extend(converted.map(|operation| (id, operation)));
     }
 
-    /// Returns whether it has no operation.
+    /// Returns whether the batch has no operation.
     pub(super) fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Writes it as an entry.
+    /// Writes the batch as an entry.
     pub(super) fn write(&self) -> Vec<u8> {
-        // Writing to memory does not fail, and every operation can be encoded.
+        // A write to memory does not fail, and every operation can be encoded.
         postcard::to_allocvec(self).unwrap_or_default()
     }
 
-    /// Reads an entry.
+    /// Parses an entry.
     pub(super) fn read(bytes: &[u8]) -> Option<OperationBatch<'static>> {
         postcard::from_bytes(bytes).ok()
     }
 
-    /// Returns the operations as of the instant at which they were added, for a process that finds
-    /// budgets by name; `None` if one has a budget without a name.
+    /// Returns the operations as of the instant at which they were added; `budget_of` finds budgets
+    /// by name. Returns `None` if a [`SiteOperation`] has a budget without a name.
     pub(super) fn operations_at(
         &self,
         at: BootInstant,
@@ -99,7 +98,7 @@ impl<'a> OperationBatch<'a> {
     }
 }
 
-/// Returns an operation of this process as it would be at an instant of the server, which is `here` on
+/// Returns a [`SiteOperation`] of this process as of an instant of the server, which is `here` on
 /// the clock of this process.
 pub(super) fn as_of(
     operation: &SiteOperation<'_>,
@@ -114,7 +113,7 @@ pub(super) fn as_of(
     convert(operation, to_come, passed, &mut Some)
 }
 
-/// Writes a length in the place of an instant.
+/// Stores a length in place of an instant.
 fn length(length: std::time::Duration, is_forever: bool) -> BootInstant {
     if is_forever {
         BootInstant::FAR
@@ -123,8 +122,8 @@ fn length(length: std::time::Duration, is_forever: bool) -> BootInstant {
     }
 }
 
-/// Converts what depends on the process in an operation: instants to come, instants that have
-/// passed, and budgets. `None` if a budget is unknown.
+/// Converts the parts of a [`SiteOperation`] that depend on the process: future instants, past
+/// instants, and budgets. Returns `None` if a budget is unknown.
 fn convert(
     operation: &SiteOperation<'_>,
     to_come: impl Fn(BootInstant) -> BootInstant,

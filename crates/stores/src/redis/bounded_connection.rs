@@ -1,6 +1,7 @@
-//! A connection with bounded answers. The library reads whatever a server announces: one line that
-//! announces a billion values reserves memory for them, and a string without an end is collected
-//! until memory runs out.
+//! A connection with bounded replies.
+//!
+//! The library accepts any size that a server announces. A line that announces a billion values
+//! reserves memory for them, and a string without an end is read until memory is exhausted.
 
 use std::io;
 use std::pin::Pin;
@@ -8,46 +9,49 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The largest answer. That of `view` holds every ring of a site, and stays far below.
+/// The largest reply in bytes. The reply of `view` contains every ring of a site, and stays far
+/// below.
 pub(super) const MAX_ANSWER: u64 = 8 << 20;
-/// The longest line: the length of a value, a number, or an error with a part of the script in it.
+/// The longest line in bytes: the length of a value, a number, or an error with a part of the
+/// script.
 const MAX_LINE: u64 = 64 << 10;
-/// How many values an answer may announce, at all depths together. `SCAN` is asked for a thousand.
+/// The number of values that a reply may announce, at all depths together. `SCAN` requests a
+/// thousand.
 const MAX_VALUES: u64 = 64 << 10;
-/// How deep values may be nested. The script's answers are flat, and those to `SCAN` have one level
-/// more.
+/// The largest depth of nested values. The replies of the script are flat, and those of `SCAN` have
+/// one more level.
 const MAX_DEPTH: usize = 16;
 
-/// Follows the framing of answers, and nothing of their content.
+/// A parser for the framing of replies, without their content.
 #[derive(Default)]
 struct ReplyFraming {
-    /// The bytes of this answer so far.
+    /// The number of bytes of this reply so far.
     bytes: u64,
     values: u64,
-    /// The values that are missing at each depth.
+    /// The number of missing values at each depth.
     missing: Vec<u64>,
     at: BytePosition,
 }
 
-/// The position of the next byte in an answer.
+/// The position of the next byte in a reply.
 #[derive(Clone, Copy, Default)]
 enum BytePosition {
-    /// At the byte that says what kind of value follows.
+    /// The byte that defines the kind of the next value.
     #[default]
     Kind,
-    /// In the line after it.
+    /// The line after that byte.
     Line {
         kind: u8,
         length: u64,
         number: Option<u64>,
         negative: bool,
     },
-    /// In a string of which this many bytes are left, the end of its line included.
+    /// A string with `left` remaining bytes, including the end of its line.
     Text { left: u64 },
 }
 
 impl ReplyFraming {
-    /// Follows the bytes that arrived.
+    /// Parses the bytes that arrived.
     fn take(&mut self, mut bytes: &[u8]) -> Result<(), &'static str> {
         while let Some((first, rest)) = bytes.split_first() {
             match self.at {
@@ -116,7 +120,7 @@ impl ReplyFraming {
         }
     }
 
-    /// Goes on after a line. A number that is negative or none means that nothing follows.
+    /// Continues after a line. A negative or missing number means that no content follows.
     fn line_ended(&mut self, kind: u8, number: Option<u64>) -> Result<(), &'static str> {
         match (kind, number) {
             (b'$' | b'!' | b'=', Some(length)) => {
@@ -145,7 +149,7 @@ impl ReplyFraming {
                     self.missing.push(number);
                 }
             }
-            // A length beyond all numbers.
+            // The length exceeds the range of numbers.
             (b'$' | b'!' | b'=' | b'*' | b'~' | b'>' | b'%' | b'|', None) if !self.is_null() => {
                 return Err("it announces a length that is no number");
             }
@@ -154,12 +158,12 @@ impl ReplyFraming {
         Ok(())
     }
 
-    /// Returns whether the line that ended announced a negative length: no value.
+    /// Returns whether the completed line announced a negative length, which means no value.
     fn is_null(&self) -> bool {
         matches!(self.at, BytePosition::Line { negative: true, .. })
     }
 
-    /// Goes on after a value: with the next one around it, or with the next answer.
+    /// Continues after a value: with the enclosing value, or with the next reply.
     fn value_ended(&mut self) {
         self.at = BytePosition::Kind;
         while let Some(missing) = self.missing.last_mut() {
@@ -173,12 +177,12 @@ impl ReplyFraming {
     }
 }
 
-/// What a connection is made of: a socket, with or without TLS.
+/// The parts of a [`BoundedConnection`]: a socket, with or without TLS.
 pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}
 
-/// A connection that ends when an answer is beyond its bounds.
+/// A connection that ends when a reply exceeds its limits.
 pub(super) struct BoundedConnection {
     socket: Box<dyn Socket>,
     framing: ReplyFraming,
@@ -201,8 +205,8 @@ impl AsyncRead for BoundedConnection {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.socket).poll_read(context, buffer))?;
-        // The kind is that of a lost connection: the library drops it, and the call is repeated or
-        // the store is unavailable.
+        // The error kind of a lost connection makes the library drop the connection. The call is
+        // then repeated, or the store is unavailable.
         let refused = |why| io::Error::new(io::ErrorKind::ConnectionAborted, why);
         Poll::Ready(
             self.framing
@@ -234,7 +238,7 @@ impl AsyncWrite for BoundedConnection {
 mod tests {
     use super::*;
 
-    /// Follows an answer in pieces of several sizes; returns what is wrong with it, and whether it
+    /// Parses a reply in pieces of several sizes. Returns the error, if any, and whether the reply
     /// has ended.
     fn check(answer: &[u8]) -> (Option<&'static str>, bool) {
         let whole = check_in_pieces(answer, answer.len().max(1));

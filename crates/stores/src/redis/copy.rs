@@ -1,4 +1,4 @@
-//! The copy of a site in this process: what the operations of all processes have made, in the order
+//! The copy of a site in this process: the result of the operations of all processes, in the order
 //! in which the server added them.
 
 use std::sync::Arc;
@@ -16,14 +16,15 @@ use crate::SITE_RETENTION;
 use crate::handle::SiteView;
 use crate::record_copy::{BudgetNames, CorruptRecord, Replica, SiteImage};
 
-/// How long after its last operation a process is remembered: a call is not repeated later.
+/// The time for which a process is recorded after its last operation. A call is not repeated later.
 const MEMBER_MEMORY: Duration = Duration::from_secs(60);
-/// How often the time is prolonged for which the record is kept.
+/// The interval at which the expiry of the record is extended.
 const RENEWAL: Duration = Duration::from_secs(3_600);
-/// With a log of so many bytes more than what precedes it a snapshot takes its place.
+/// The excess in bytes of the log over the preceding part from which a snapshot replaces the log.
 const LONGEST_LOG: u64 = 4_096;
-/// The log is replaced by the process whose entry crosses such a part of that length: one of many,
-/// and another one if that is gone.
+/// The number of parts of that length at which an entry triggers the replacement. Only the process
+/// whose entry crosses a part replaces the log; if it ends, another process follows at the next
+/// part.
 const PARTS: u64 = 4;
 
 /// A process that has recorded operations.
@@ -32,36 +33,37 @@ struct RecordMember {
     id: u64,
     /// The number of its last batch.
     number: u64,
-    /// When that was added.
+    /// The instant at which that batch was added.
     at: BootInstant,
 }
 
-/// What a snapshot holds.
+/// The content of a snapshot.
 #[derive(Default, Serialize, Deserialize)]
 struct RecordSnapshot {
     site: SiteImage,
     members: Vec<RecordMember>,
 }
 
-/// The batch of the call whose reply is taken in.
+/// The batch of the call whose reply is processed.
 pub(super) struct OwnBatch<'a> {
-    /// What was sent.
+    /// The entry that was sent.
     pub(super) entry: &'a [u8],
     pub(super) member: u64,
     pub(super) number: u64,
     pub(super) who: &'a Arc<str>,
-    /// Its operations as of the instant of the reply, each with the id of what it makes.
+    /// The operations as of the instant of the reply, each with the id for its permit or
+    /// reservation.
     pub(super) operations: Vec<(u64, SiteOperation<'static>)>,
 }
 
-/// The copy.
+/// The copy of a site on the server.
 pub(super) struct RemoteSiteCopy {
     replica: Replica,
     members: Vec<RecordMember>,
     position: Option<LogPosition>,
-    /// The last known instant of the server, and that of this process when it was known.
+    /// The last known instant of the server, with the instant of this process at that time.
     seen: Option<(BootInstant, BootInstant)>,
-    /// When the time was last prolonged for which the record is kept.
+    /// The instant at which the expiry of the record was last extended.
     renewed: Option<BootInstant>,
 }
 
@@ -72,7 +74,7 @@ impl From<CorruptRecord> for MalformedReply {
 }
 
 impl RemoteSiteCopy {
-    /// Starts an empty copy in which these budgets have their indices.
+    /// Creates an empty copy in which these budgets have their indices.
     pub(super) fn naming(names: &BudgetNames) -> Self {
         let mut replica = Replica::naming(names);
         replica.include_all_budgets();
@@ -85,7 +87,7 @@ impl RemoteSiteCopy {
         }
     }
 
-    /// Returns the index of a budget, and remembers it for a child process.
+    /// Returns the index of a budget, and records its name for a child process.
     pub(super) fn name(&mut self, names: &BudgetNames, name: &str) -> usize {
         let index = self.replica.name(names, name);
         self.replica.include_all_budgets();
@@ -97,24 +99,24 @@ impl RemoteSiteCopy {
         self.replica.names()
     }
 
-    /// Returns how far the history is known.
+    /// Returns the [`LogPosition`] up to which the log is known.
     pub(super) fn position(&self) -> Option<LogPosition> {
         self.position
     }
 
-    /// Forgets how far the history is known: the next reply is the whole record.
+    /// Clears the position, so that the next reply is the whole record.
     pub(super) fn distrust(&mut self) {
         self.position = None;
     }
 
-    /// Returns the instant of the server at an instant of this process, as far as that is known.
+    /// Returns the instant of the server at an instant of this process, if known.
     pub(super) fn server_now(&self, here: BootInstant) -> Option<BootInstant> {
         let (server, then) = self.seen.filter(|_| self.position.is_some())?;
         Some(server + here.since(then))
     }
 
-    /// Returns the result of an operation of this process if that changes nothing, at an instant of
-    /// the server, which is `here` on the clock of this process.
+    /// Returns the result of a [`SiteOperation`] of this process if the operation changes nothing.
+    /// `now` is an instant of the server, and `here` the same instant on the clock of this process.
     pub(super) fn result_without_change(
         &self,
         operation: &SiteOperation<'_>,
@@ -130,9 +132,9 @@ impl RemoteSiteCopy {
         self.replica.view(now)
     }
 
-    /// Takes in a reply to a call with a batch, or without one. Returns the results of the batch;
-    /// `None` where there is none, or where its first answer was lost and what it made is not known
-    /// any more.
+    /// Applies a [`ScriptReply`] to a call with or without a batch, and returns the results of the
+    /// batch. Returns `None` without a batch. Also returns `None` if the first reply of a repeated
+    /// call was lost, and its results are no longer known.
     pub(super) fn absorb(
         &mut self,
         reply: &ScriptReply,
@@ -169,12 +171,12 @@ impl RemoteSiteCopy {
         let position = self.position.as_mut().ok_or(MalformedReply)?;
         position.end += entry_length(entry.len());
         position.stamp = reply.now.as_micros();
-        // A call that was repeated was added twice, and the first one counts.
+        // A repeated call was added twice, and the first entry counts.
         Ok(results.or(before))
     }
 
-    /// Returns the part of a reply that is not known from those to earlier calls, which were on their
-    /// way at the same time; `None` if a later one has brought all of it, and what follows.
+    /// Returns the unknown part of a [`ScriptReply`], because replies to concurrent calls overlap.
+    /// Returns `None` if a later reply has already contained all of it.
     fn unknown_part<'a>(&self, reply: &'a ScriptReply) -> Result<Option<&'a [u8]>, MalformedReply> {
         let (known, asked) = self.position.zip(reply.asked_from).ok_or(MalformedReply)?;
         let ahead = known.end.checked_sub(asked.end).ok_or(MalformedReply)?;
@@ -185,7 +187,7 @@ impl RemoteSiteCopy {
         Ok(reply.bytes.get(ahead..))
     }
 
-    /// Reads a whole record. Returns the results of a batch that is this very entry.
+    /// Reads a whole record. Returns the results of the batch with exactly this entry, if any.
     fn read_whole(
         &mut self,
         bytes: &[u8],
@@ -208,7 +210,7 @@ impl RemoteSiteCopy {
         self.replay(record.log, entry)
     }
 
-    /// Applies a part of the log. Returns the results of a batch that is this very entry.
+    /// Applies a part of the log. Returns the results of the batch with exactly this entry, if any.
     fn replay(
         &mut self,
         mut log: &[u8],
@@ -228,7 +230,7 @@ impl RemoteSiteCopy {
         Ok(of_own)
     }
 
-    /// Applies an entry; returns `None` if that was repeated and has been applied before.
+    /// Applies an entry. Returns `None` for a repeated entry, which was applied before.
     fn apply(
         &mut self,
         entry: &[u8],
@@ -246,7 +248,7 @@ impl RemoteSiteCopy {
         Ok(Some(self.apply_all(&operations, &who, at)))
     }
 
-    /// Applies the operations of a batch of an instant.
+    /// Applies the operations of a batch at its instant.
     fn apply_all(
         &mut self,
         operations: &[(u64, SiteOperation<'static>)],
@@ -259,7 +261,7 @@ impl RemoteSiteCopy {
         operations.iter().map(apply).collect()
     }
 
-    /// Notes the number of a batch; returns whether it is a new one.
+    /// Records the number of a batch. Returns whether the batch is new.
     fn note_member(&mut self, id: u64, number: u64, at: BootInstant) -> bool {
         let noted = RecordMember { id, number, at };
         match self.members.iter_mut().find(|known| known.id == noted.id) {
@@ -275,7 +277,7 @@ impl RemoteSiteCopy {
         }
     }
 
-    /// Writes a snapshot of what is known as of an instant of the server.
+    /// Writes a snapshot of the known state at an instant of the server.
     pub(super) fn write_snapshot(&mut self, now: BootInstant) -> Vec<u8> {
         self.members
             .retain(|member| member.at + MEMBER_MEMORY > now);
@@ -283,11 +285,11 @@ impl RemoteSiteCopy {
             site: self.replica.write_image(),
             members: self.members.clone(),
         };
-        // Writing to memory does not fail, and every type of a site can be encoded.
+        // A write to memory does not fail, and every type of a site can be encoded.
         postcard::to_allocvec(&snapshot).unwrap_or_default()
     }
 
-    /// Writes a snapshot of a site that an earlier version of the program left.
+    /// Writes a snapshot of a [`Site`] from an earlier version of the program.
     pub(super) fn write_imported(
         &mut self,
         site: &mut Site,
@@ -300,15 +302,15 @@ impl RemoteSiteCopy {
         self.write_snapshot(now)
     }
 
-    /// Returns for how many seconds the record is kept: as long as its permits count, or a breaker
-    /// is open.
+    /// Returns the lifetime of the record in seconds: as long as its permits count, or a breaker is
+    /// open.
     pub(super) fn keep(&self, now: BootInstant, longest_block: Duration) -> u64 {
         let open = self.replica.open().map(|(until, _)| until.since(now));
         (SITE_RETENTION + open.unwrap_or_default().max(longest_block)).as_secs() + 1
     }
 
-    /// Returns whether the server has to be told how long the record is kept, and notes that it is
-    /// told.
+    /// Returns whether the next call must extend the expiry of the record, and records that it
+    /// does.
     pub(super) fn renew(&mut self, here: BootInstant) -> bool {
         let is_due =
             self.position.is_none() || self.renewed.is_none_or(|renewed| renewed + RENEWAL <= here);
@@ -319,8 +321,8 @@ impl RemoteSiteCopy {
     }
 }
 
-/// Returns whether a snapshot should take the place of the log, by what a reply to a call with an
-/// entry says.
+/// Returns whether a snapshot should replace the log, from the [`ScriptReply`] to a call with an
+/// entry.
 pub(super) fn wants_snapshot(reply: &ScriptReply, entry: &[u8]) -> bool {
     let longest = LONGEST_LOG + reply.start as u64;
     let (after, part) = (reply.logged as u64, longest / PARTS);

@@ -1,10 +1,12 @@
-//! The operations of this process on one site: they wait until the call before them is answered, and
-//! then go to the server together, in one call.
+//! The operations of this process on one site. Operations wait for the reply of the call before
+//! them, and then go to the server together in one call.
 //!
-//! To a server that is near a site has one call on its way, and whatever comes meanwhile goes together
-//! with the next; to one that is far away a few calls follow each other. They are sent and taken in
-//! in order. If a call is repeated because its answer was lost, those that were sent after it are
-//! added before it, and then it is passed over by everybody: its operations fail.
+//! - A near server has one call in flight per site; operations that arrive meanwhile go with the
+//!   next call.
+//! - A distant server has a few calls in flight, which are sent and processed in order.
+//!
+//! If a reply was lost, the call is repeated, and later calls are then added before it. In that
+//! case every process ignores the repeated entry, and its operations fail.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,52 +39,52 @@ use running::RunningExchange;
 pub(super) use waiting::Receiver;
 use waiting::Waiting;
 
-/// How many operations go together at most.
+/// The largest number of operations in one call.
 const MOST_TOGETHER: usize = 256;
 
-/// How many calls are on their way at most to a server that is far away.
+/// The largest number of calls in flight to a distant server.
 const MOST_CALLS: usize = 8;
-/// From this round trip on it is far away.
+/// The round trip from which a server is distant.
 const FAR_ROUND_TRIP: Duration = Duration::from_millis(2);
 
-/// Those that go to the server together.
+/// The operations that go to the server together.
 struct ExchangeRound {
     waiting: Vec<Waiting>,
-    /// The entry of the operations that are recorded; empty without any.
+    /// The entry of the recorded operations; empty if there are no such operations.
     entry: Vec<u8>,
-    /// Its number among those of this process.
+    /// The number of the entry within this process.
     number: u64,
-    /// For how many seconds the record is kept, where that has to be said.
+    /// The lifetime of the record in seconds, if the call must extend it.
     keep: Option<u64>,
-    /// When it was sent.
+    /// The instant at which the round was sent.
     sent: BootInstant,
-    /// Whether one of them asks to send.
+    /// Set if the round contains an admission request.
     enters: bool,
 }
 
 struct ExchangeState {
     copy: RemoteSiteCopy,
-    /// The count of data losses when the copy was made.
+    /// The count of data losses when the copy was created.
     losses: u32,
-    /// The server has lost its data since, which is to be told to the next that asks to send.
+    /// Set if the server has lost its data since then, which the next admission request reports.
     has_lost: bool,
     queue: VecDeque<Waiting>,
     is_running: bool,
-    /// Whom to wake when another one waits.
+    /// The waker of the task that sends new operations.
     waker: Option<Waker>,
-    /// Whether the last request that asked was not permitted.
+    /// Set if the last admission request was not permitted.
     is_held_up: bool,
-    /// How long the last call took.
+    /// The duration of the last call.
     round_trip: Duration,
 }
 
-/// The copy of a site in this process, and those that wait for the server.
+/// The copy of a site in this process, and the operations that wait for the server.
 pub(super) struct SiteExchange {
     server: Arc<Server>,
     key: Arc<str>,
-    /// Under which name the server knows it.
+    /// The name of this process on the server.
     member: u64,
-    /// Whether the script uses the caller's clock instead of the server's.
+    /// Set if the script uses the caller's clock instead of the server's.
     uses_caller_clock: bool,
     state: Mutex<ExchangeState>,
 }
@@ -115,18 +117,18 @@ impl SiteExchange {
         exchange
     }
 
-    /// Returns the index of a budget, and remembers it for a child process.
+    /// Returns the index of a budget, and records its name for a child process.
     pub(super) fn name(&self, names: &BudgetNames, name: &str) -> usize {
         self.state.lock().copy.name(names, name)
     }
 
-    /// Returns the server.
+    /// Returns the [`Server`].
     pub(super) fn server(&self) -> &Arc<Server> {
         &self.server
     }
 
-    /// Returns the result of an operation of which this process knows that it changes nothing,
-    /// whatever other processes did: what follows a permit of its own.
+    /// Returns the result of a [`SiteOperation`] that changes nothing, regardless of other
+    /// processes. Such operations follow a permit of this process.
     pub(super) fn known_result(&self, operation: &SiteOperation<'_>) -> Option<SiteResult> {
         let SiteOperation::Request(ask, operation_of_request) = operation else {
             return None;
@@ -147,7 +149,7 @@ impl SiteExchange {
         }
     }
 
-    /// Begins an operation.
+    /// Begins a [`SiteOperation`].
     pub(super) fn begin(
         self: &Arc<Self>,
         operation: &Arc<SiteOperation<'static>>,
@@ -171,15 +173,15 @@ impl SiteExchange {
         receiver
     }
 
-    /// Begins to read the state if operations wait for the server: the answer comes after theirs.
+    /// Begins to read the state if operations wait for the server. The reply comes after theirs.
     pub(super) fn begin_view_if_busy(self: &Arc<Self>) -> Option<Receiver<SiteView>> {
         let is_running = self.state.lock().is_running;
         is_running.then(|| self.begin_view())
     }
 
-    /// Returns whether an operation will probably change nothing, so that it is to be decided by
-    /// what the server knows before it is recorded. A wrong guess costs an entry or a round trip. A
-    /// request that may go soon is recorded: it would come too late if it had to be sent again.
+    /// Returns whether a [`SiteOperation`] will probably change nothing, so that it is decided
+    /// before it is recorded. A wrong guess costs an entry or a round trip. A request that may go
+    /// soon is always recorded, because a second call would be too late.
     fn may_change_nothing(&self, state: &ExchangeState, operation: &SiteOperation<'_>) -> bool {
         match operation {
             SiteOperation::Renew { ids, .. } => ids.is_empty(),
@@ -216,8 +218,9 @@ impl SiteExchange {
         self.server.runtime.spawn(running.run());
     }
 
-    /// Takes those that wait, while so many calls are on their way. Returns `None` if there are none,
-    /// or if they have to wait longer; `waker` is woken when another one waits.
+    /// Returns the next [`ExchangeRound`] of waiting operations, with `calls` calls in flight.
+    /// Returns `None` if no operation waits, or if the operations must wait longer. `waker` is
+    /// woken by the next operation.
     fn begin_round(&self, calls: usize, waker: &Waker) -> Option<ExchangeRound> {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -280,7 +283,7 @@ impl SiteExchange {
         })
     }
 
-    /// Takes in the reply to a round, and answers.
+    /// Applies the [`ScriptReply`] to a round, and sends the results.
     fn end_round(&self, round: ExchangeRound, reply: &ScriptReply) {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -339,7 +342,7 @@ impl SiteExchange {
     }
 }
 
-/// Answers all that wait with an error: those behind would only meet it later.
+/// Sends an error to all [`Waiting`] operations, because later ones would meet the same error.
 fn fail(state: &mut ExchangeState, round: Vec<Waiting>, error: &StoreError) {
     for waiting in round.into_iter().chain(state.queue.drain(..)) {
         match waiting {

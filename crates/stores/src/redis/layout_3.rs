@@ -1,5 +1,5 @@
-//! Reads a site that layout 3 left on a server, whose script decided itself: a header, the state as
-//! `MessagePack`, and a log of the permits since.
+//! The reader for sites of layout 3, whose script decided on the server. A record has a header, the
+//! state as `MessagePack`, and a log of the permits since.
 
 use docstokg_policy::breaker::{Breaker, OpenReason};
 use docstokg_policy::budget::{Budget, BudgetChange, History};
@@ -19,14 +19,14 @@ use lua::LuaValue;
 
 /// The version of the record.
 pub(super) const LAYOUT: u8 = 3;
-/// The length of its header.
+/// The length of its header in bytes.
 const HEADER: usize = 76;
-/// Where the header says at which byte the log begins.
+/// The offset in the header of the beginning of the log.
 const LOG_BEGINS: usize = 8;
-/// The version of what was known of the limits of a host.
+/// The version of the stored limits of a host.
 const LIMITS_FORMAT: u8 = 3;
 
-/// Reads a record. Returns the site, and the names of its budgets.
+/// Parses a record. Returns the [`Site`], and the names of its budgets.
 pub(super) fn read(raw: &[u8], now: BootInstant) -> Result<(Site, Vec<String>), MalformedReply> {
     let (header, _) = raw.split_at_checked(HEADER).ok_or(MalformedReply)?;
     let begins = header[LOG_BEGINS..].first_chunk().ok_or(MalformedReply)?;
@@ -64,8 +64,8 @@ pub(super) fn read(raw: &[u8], now: BootInstant) -> Result<(Site, Vec<String>), 
     Ok((site, names))
 }
 
-/// Spends what the log says: eight bytes for each permit, its instant and its kind. A kind lists the
-/// budgets in which it costs one.
+/// Spends the permits in the log. Each entry has eight bytes, with instant and kind. A kind lists
+/// the budgets in which a permit costs one.
 fn replay(
     log: &[u8],
     state: &Value,
@@ -89,8 +89,8 @@ fn replay(
     Ok(())
 }
 
-/// Lists the names of the budgets of a kind: a name that ends with a zero, the number of its windows,
-/// and twenty bytes for each.
+/// Returns the names of the budgets of a kind. Each budget has a name that ends with a zero, the
+/// number of its windows, and twenty bytes for each window.
 fn names_of(kind: &[u8]) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = kind.get(1..).unwrap_or_default();
@@ -102,8 +102,8 @@ fn names_of(kind: &[u8]) -> Vec<String> {
     names
 }
 
-/// Reads the snapshot of what was known of the limits of the host: a version, a hash, a length, and
-/// the extensions of a site. What happened since then is learned again.
+/// Parses the snapshot of the host's limits. Version, hash and length precede the [`Extensions`] of
+/// a site. Later changes are learned again.
 fn limits_of(sealed: &[u8]) -> Option<Extensions> {
     let (&[format, a, b, c, d, _, _], body) = sealed.split_first_chunk::<7>()?;
     #[expect(clippy::cast_possible_truncation, reason = "a part of a hash is one")]
@@ -114,7 +114,7 @@ fn limits_of(sealed: &[u8]) -> Option<Extensions> {
     postcard::from_bytes(body).ok()
 }
 
-/// Reads the little-endian words of a string.
+/// Parses the little-endian words of a string.
 fn words(bytes: &[u8]) -> Vec<u64> {
     bytes
         .chunks_exact(8)
@@ -131,7 +131,7 @@ fn length(micros: &Value) -> Value {
     json!({ "secs": micros / 1_000_000, "nanos": micros % 1_000_000 * 1_000 })
 }
 
-/// Reads a number, which `MessagePack` may have written as a whole one or not.
+/// Parses a number, which `MessagePack` may have written as an integer or a float.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -144,7 +144,7 @@ fn whole(number: &Value) -> u64 {
         .unwrap_or(0)
 }
 
-/// Lists what a Lua table holds; an empty one may have been written as a list or a map.
+/// Returns the values of a Lua table; an empty table may have been written as a list or a map.
 fn list(table: &Value) -> Vec<&Value> {
     match table {
         Value::Array(items) => items.iter().collect(),
@@ -275,7 +275,7 @@ fn budget_of(table: &Value) -> Value {
     Value::Object(budget)
 }
 
-/// Pairs each large window with its buckets.
+/// Returns each large window with its buckets.
 fn coarse_of(table: &Value) -> Value {
     let history = |coarse: &Value| {
         let pairs = words(&bytes(&coarse["b"]));
@@ -288,8 +288,8 @@ fn coarse_of(table: &Value) -> Value {
     list(&table["c"]).into_iter().map(history).collect()
 }
 
-/// Reads a string of bytes, which JSON knows as a list of numbers, or as text if it happens to be
-/// one.
+/// Parses a string of bytes, which JSON represents as a list of numbers, or as text if the bytes
+/// are valid text.
 fn bytes(value: &Value) -> Vec<u8> {
     match value {
         Value::String(text) => text.as_bytes().to_vec(),

@@ -1,5 +1,5 @@
 //! The connection to the server: opened at its first use, shared by all callers, and opened again
-//! when it was lost.
+//! after a loss.
 
 use std::io;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use tokio::sync::watch;
 use super::bounded_connection::BoundedConnection;
 use super::runtime::pause;
 
-/// How long a connection may take.
+/// The longest time to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long an answer may take: longer than short pauses of a server.
+/// The longest time for a reply, which exceeds short pauses of a server.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long to wait before a connection that failed is tried again.
+/// The delays before further attempts at a connection.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
 
 type ConnectOutcome = Result<MultiplexedConnection, RedisError>;
@@ -38,7 +38,7 @@ pub(super) struct ServerLink {
 }
 
 impl ServerLink {
-    /// Does not connect yet. Background tasks run in `runtime`.
+    /// Creates a link without a connection. Background tasks run in `runtime`.
     pub(super) fn new(info: ConnectionInfo, runtime: Handle) -> Self {
         Self {
             info: Arc::new(info),
@@ -57,14 +57,14 @@ impl ServerLink {
         self.forget_if_lost(&attempt, sent)
     }
 
-    /// Returns the connection, or the attempt at one that is under way, or begins one.
+    /// Returns the connection or the current [`ConnectAttempt`], or begins an attempt.
     fn attempt(&self) -> ConnectAttempt {
         self.current
             .lock()
             .get_or_insert_with(|| {
                 let (sender, attempt) = watch::channel(None);
                 let (info, runtime) = (Arc::clone(&self.info), self.runtime.clone());
-                // A task of its own: callers that stop waiting do not stop it for the others.
+                // A separate task: if a caller stops waiting, the attempt continues for the others.
                 #[expect(
                     clippy::disallowed_methods,
                     reason = "the store's own background work, in the runtime it was opened in"
@@ -77,7 +77,7 @@ impl ServerLink {
             .clone()
     }
 
-    /// Forgets a connection that was lost, unless another one was opened already.
+    /// Drops a connection that was lost, unless another one was opened already.
     fn forget_if_lost<T>(
         &self,
         attempt: &ConnectAttempt,
@@ -129,7 +129,7 @@ impl ConnectionLike for ServerLink {
     }
 }
 
-/// Waits for the end of an attempt.
+/// Waits for the end of a [`ConnectAttempt`].
 async fn ready(mut attempt: ConnectAttempt) -> ConnectOutcome {
     let ended = |outcome: &Option<ConnectOutcome>| outcome.is_some();
     match attempt
@@ -139,12 +139,12 @@ async fn ready(mut attempt: ConnectAttempt) -> ConnectOutcome {
         .and_then(|outcome| outcome.clone())
     {
         Some(outcome) => outcome,
-        // The runtime ended while it connected.
+        // The runtime ended during the attempt.
         None => Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
     }
 }
 
-/// Connects, and tries again a few times.
+/// Connects, with a few attempts.
 async fn connect(info: &ConnectionInfo, runtime: &Handle) -> ConnectOutcome {
     let mut again = RETRY_DELAYS.into_iter();
     loop {
@@ -176,7 +176,7 @@ async fn connect_once(info: &ConnectionInfo, runtime: &Handle) -> ConnectOutcome
     let (connection, driver) = connected
         .await
         .unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))?;
-    // It ends with the last copy of the connection.
+    // The driver ends with the last copy of the connection.
     #[expect(
         clippy::disallowed_methods,
         reason = "the store's own background work, in the runtime it was opened in"

@@ -1,4 +1,4 @@
-//! How many processes share the server.
+//! The number of processes that share the server.
 
 use std::collections::VecDeque;
 
@@ -6,9 +6,8 @@ use docstokg_policy::time::BootInstant;
 
 use super::PEER_TIMEOUT;
 
-/// How many processes were counted, and when: the count falls only when it has been lower for
-/// `PEER_TIMEOUT`. A server that was emptied counts few, and processes that have just begun are not
-/// counted yet.
+/// The counted processes with their instants. The count decreases only if it has been lower for
+/// [`PEER_TIMEOUT`]. An emptied server counts few processes, and new processes are not counted yet.
 #[derive(Default)]
 pub(super) struct PeerCounts {
     first: Option<BootInstant>,

@@ -1,4 +1,4 @@
-//! Work of a store in the runtime that it was opened in.
+//! The work of a store in the runtime in which it was opened.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,8 +20,8 @@ pub(super) async fn pause(length: Duration) {
     tokio::time::sleep(length).await;
 }
 
-/// A future that is polled within the runtime of the store, by whichever task. Dropped early, it
-/// runs to its end there.
+/// A future that any task polls within the runtime of the store. If it is dropped early, it
+/// completes there.
 struct InRuntime<T: Send + 'static> {
     runtime: Handle,
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
@@ -57,7 +57,8 @@ impl<T: Send + 'static> Drop for InRuntime<T> {
     }
 }
 
-/// Begins the work now, so that calls reach the server in order, and answers when it is complete.
+/// Begins the work now, so that calls reach the [`Server`] in order. The reply is pending until the
+/// work is complete.
 pub(super) fn begin<T: Send + Unpin + 'static>(
     server: &Arc<Server>,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,

@@ -1,4 +1,4 @@
-//! The server: its connection, its script, and the calls that are not about one site.
+//! The server: its connection, its script, and the calls that do not concern a site.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -21,18 +21,18 @@ use crate::error::StoreError;
 use crate::handle::SiteKey;
 use crate::process;
 
-/// How often a call whose connection broke is repeated. What a repeated call adds a second time is
+/// The number of repetitions of a call whose connection broke. An entry that is added twice is
 /// applied once.
 const MAX_REPEATS: u32 = 3;
-/// How many sites are listed, and how many calls that may take: the list of a hostile server may
-/// not end.
+/// The largest number of listed sites, because a hostile server could return an endless list.
 const MAX_SITES: usize = 1 << 20;
+/// The largest number of calls that list sites.
 const MAX_SCANS: u32 = 1 << 17;
-/// How long a check of a server that did not answer may take.
+/// The longest time for a check of an unavailable server.
 const CHECK_TIMEOUT: Duration = Duration::from_millis(800);
 
-/// Registers a process, removes those without a heartbeat, and returns how many there are and the
-/// rank of this one.
+/// The script of a heartbeat: registers a process, removes those without a heartbeat, and returns
+/// their number and the rank of this process.
 const HEARTBEAT: &str = "local t = tonumber(redis.call('TIME')[1]) \
     redis.call('ZADD', KEYS[1], t, ARGV[1]) \
     redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, t - tonumber(ARGV[2])) \
@@ -51,16 +51,16 @@ pub(super) struct Server {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) who: Arc<str>,
     pub(super) next_id: AtomicU64,
-    /// How many processes were running at the heartbeats of the last seconds.
+    /// The number of processes at the heartbeats of the last seconds.
     pub(super) peers: Mutex<PeerCounts>,
-    /// Counts how often the server has lost its data, or may have: what was known of sites before
-    /// does not count.
+    /// The number of times that the server has lost its data, or may have. Earlier knowledge of
+    /// sites is then void.
     pub(super) losses: AtomicU32,
-    /// The number of this process among them.
+    /// The rank of this process among those that share the server.
     pub(super) rank: AtomicU32,
     /// The open sites.
     exchanges: Mutex<Vec<Weak<SiteExchange>>>,
-    /// The runtime of a store that was opened outside of one.
+    /// The runtime of a store that was opened outside of a runtime.
     own: Option<Runtime>,
 }
 
@@ -74,7 +74,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Opens the store in a runtime, or in one of its own.
+    /// Opens the store in a runtime, or creates a runtime for it.
     pub(super) fn open(
         dsn: &str,
         clock: Arc<dyn Clock>,
@@ -87,7 +87,7 @@ impl Server {
             remedy: "give it as redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss:// for TLS"
                 .to_owned(),
         };
-        // The message of the library may contain the DSN, and so the password.
+        // The message of the library may contain the DSN, and therefore the password.
         let info = dsn
             .into_connection_info()
             .map_err(|_| unusable("its DSN cannot be read".to_owned()))?;
@@ -141,7 +141,7 @@ impl Server {
         }
     }
 
-    /// Explains that the runtime of the store has ended before an answer came.
+    /// Returns the [`StoreError`] for a runtime of the store that ended before a reply arrived.
     pub(super) fn ended(&self) -> StoreError {
         StoreError::Unavailable {
             store: self.name.clone(),
@@ -149,7 +149,7 @@ impl Server {
         }
     }
 
-    /// Explains that an answer was lost, and what it was is not known any more.
+    /// Returns the [`StoreError`] for a lost reply, whose content is unknown.
     pub(super) fn unanswered(&self) -> StoreError {
         StoreError::Unavailable {
             store: self.name.clone(),
@@ -157,8 +157,8 @@ impl Server {
         }
     }
 
-    /// Notes that the server has lost its data. What this process knows of sites does not count any
-    /// more, of this one and of all others.
+    /// Records that the server has lost its data, and returns the [`StoreError`]. The copies of all
+    /// sites are then void.
     pub(super) fn forgot(&self) -> StoreError {
         self.losses.fetch_add(1, Ordering::AcqRel);
         StoreError::Forgot {
@@ -180,7 +180,7 @@ impl Server {
         }
     }
 
-    /// Calls the script on a record, and returns its reply.
+    /// Calls the script on a record, and returns its [`ScriptReply`].
     pub(super) async fn reply_to(
         &self,
         key: &str,
@@ -191,7 +191,7 @@ impl Server {
         reply.map_err(|_| self.malformed())
     }
 
-    /// Runs a command. A script that the server does not have is loaded again; a call whose
+    /// Runs a command. If the server does not have the script, it is loaded again. A call whose
     /// connection broke is repeated.
     async fn run(&self, command: &Cmd) -> Result<Value, StoreError> {
         let mut broken = 0;
@@ -220,7 +220,7 @@ impl Server {
         }
     }
 
-    /// Remembers an open site, for as long as it is open.
+    /// Records an open site, for as long as it is open.
     pub(super) fn note_exchange(&self, exchange: &Arc<SiteExchange>) {
         let mut exchanges = self.exchanges.lock();
         if exchanges.len() == exchanges.capacity() {
@@ -246,7 +246,7 @@ impl Server {
         answered.map_err(|error| self.unavailable(&error))
     }
 
-    /// Waits for the answer to a check, for a bounded time.
+    /// Waits for the reply to a check, up to [`CHECK_TIMEOUT`].
     pub(super) async fn within_check_timeout(
         &self,
         check: impl Future<Output = Result<(), RedisError>>,
@@ -286,7 +286,7 @@ impl Server {
         Ok(())
     }
 
-    /// Lists the sites that have a key, in a bounded number of calls.
+    /// Lists the sites that have a [`SiteKey`], in a limited number of calls.
     pub(super) async fn list_sites(&self) -> Result<Vec<SiteKey>, StoreError> {
         let mut link = self.link.clone();
         let mut keys = std::collections::BTreeSet::new();
@@ -322,7 +322,7 @@ impl Server {
     }
 }
 
-/// Returns the site of a key.
+/// Returns the site of a [`SiteKey`].
 fn site_of(key: &str) -> Option<SiteKey> {
     let name = key.strip_prefix(KEY_PREFIX)?.strip_prefix(":{")?;
     Some(name.strip_suffix('}')?.into())

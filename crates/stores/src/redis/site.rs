@@ -1,4 +1,4 @@
-//! One site on the server.
+//! The handle of a site on the server.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::handle::{BudgetKey, SiteHandle, SiteKey, SiteView, StoreReply};
 use crate::multiprocess::PerProcess;
 use crate::record_copy::BudgetNames;
 
-/// One site on the server.
+/// The handle of a site on the server.
 pub(super) struct RedisSite {
     exchange: PerProcess<Arc<SiteExchange>>,
     names: BudgetNames,
@@ -32,7 +32,7 @@ impl RedisSite {
     }
 }
 
-/// Waits for an answer of the server.
+/// Waits for a reply of the [`Server`].
 async fn receive<T>(server: Arc<Server>, receiver: Receiver<T>) -> Result<T, StoreError> {
     let answer = receiver.await;
     answer.unwrap_or_else(|_| Err(server.ended()))
@@ -43,8 +43,8 @@ impl SiteHandle for RedisSite {
         self.exchange.get().name(&self.names, &key.to_string())
     }
 
-    /// Records an operation, and answers what came of it. A permit or reservation is given back if
-    /// its answer is dropped.
+    /// Records a [`SiteOperation`], and returns its result. If the reply is dropped, a permit or
+    /// reservation is given back.
     fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         if operation.changes_nothing() {
             return StoreReply::now(SettleEffect::default().into());

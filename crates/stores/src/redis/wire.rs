@@ -8,34 +8,34 @@ use redis::{Cmd, Value};
 use super::script::{HEADER, SCRIPT_LAYOUT_VERSION};
 use crate::hash::fnv;
 
-/// The version of the program, as a record names it. What one version records another may decide
-/// otherwise.
+/// The version of the program in a record. Another version might decide differently about recorded
+/// operations.
 static VERSION: LazyLock<[u8; 8]> =
     LazyLock::new(|| fnv(env!("CARGO_PKG_VERSION").as_bytes()).to_le_bytes());
 
-/// How far a process knows the history of a site.
+/// The position up to which a process knows the log of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LogPosition {
-    /// When the record was created.
+    /// The instant at which the record was created.
     pub(super) birth: u64,
-    /// The length of the whole log up to there, with what was dropped from the record.
+    /// The length of the whole log up to the position, including dropped parts.
     pub(super) end: u64,
-    /// The instant of the last entry before it, or of the snapshot.
+    /// The instant of the last entry before the position, or of the snapshot.
     pub(super) stamp: u64,
 }
 
 /// A call of the script.
 #[derive(Default)]
 pub(super) struct ScriptCall<'a> {
-    /// The instant to use in place of the server's: for tests.
+    /// The instant to use instead of the server's, for tests.
     pub(super) now: Option<BootInstant>,
-    /// What the process knows.
+    /// The [`LogPosition`] that the process knows.
     pub(super) position: Option<LogPosition>,
-    /// For how many seconds the record is kept at least, where that may have to be said.
+    /// The shortest lifetime of the record in seconds, if the call must extend it.
     pub(super) keep: Option<u64>,
-    /// The entry to add; none if it is empty. With a snapshot, the record of an earlier layout.
+    /// The entry to add; empty for no entry. With a snapshot, the record of an earlier layout.
     pub(super) entry: &'a [u8],
-    /// The snapshot that takes the place of what the process knows; none if it is empty.
+    /// The snapshot that replaces the known part of the log; empty for no snapshot.
     pub(super) snapshot: &'a [u8],
 }
 
@@ -66,18 +66,18 @@ impl ScriptCall<'_> {
     }
 }
 
-/// What a reply of the script holds.
+/// The content of a reply of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyKind {
-    /// What was added to the log since the position of the call.
+    /// The entries since the position of the call.
     Tail,
-    /// The whole record before the entry of the call; empty if there is none.
+    /// The whole record before the entry of the call; empty for a new record.
     Whole,
-    /// The record is not the one that the process knows.
+    /// A record other than the one that the process knows.
     Lost,
-    /// The whole record, of another version of the program: nothing was added.
+    /// The whole record of another version of the program; no entry was added.
     Foreign,
-    /// The whole record, of another layout: nothing was added.
+    /// The whole record of another layout; no entry was added.
     Other,
 }
 
@@ -88,16 +88,16 @@ pub(super) struct ScriptReply {
     pub(super) now: BootInstant,
     /// The instant of this process at which the reply arrived.
     pub(super) here: BootInstant,
-    /// What the process knew at the call.
+    /// The [`LogPosition`] of the process at the call.
     pub(super) asked_from: Option<LogPosition>,
-    /// The length of the log after it.
+    /// The length of the log after the call.
     pub(super) logged: usize,
-    /// The length of what precedes the log.
+    /// The length of the part before the log.
     pub(super) start: usize,
     pub(super) bytes: Vec<u8>,
 }
 
-/// An answer that does not have the form it should have.
+/// A reply that does not have the expected form.
 #[derive(Debug)]
 pub(super) struct MalformedReply;
 
@@ -140,8 +140,8 @@ impl ScriptReply {
         })
     }
 
-    /// Returns an instant of the server on the clock of this process, relative to the arrival of the
-    /// reply.
+    /// Returns an instant of the server on the clock of this process, relative to the arrival of
+    /// the reply.
     pub(super) fn to_here(&self, at: BootInstant) -> BootInstant {
         if at == BootInstant::FAR {
             return at;
@@ -156,9 +156,9 @@ impl ScriptReply {
 
 /// A whole record.
 pub(super) struct WholeRecord<'a> {
-    /// Up to the snapshot.
+    /// The [`LogPosition`] up to the snapshot.
     pub(super) position: LogPosition,
-    /// What was known then; nothing if it is empty.
+    /// The state at that position; empty for a new site.
     pub(super) snapshot: &'a [u8],
     pub(super) log: &'a [u8],
 }
@@ -189,17 +189,17 @@ impl<'a> WholeRecord<'a> {
 /// An entry of the log.
 pub(super) struct LogEntry<'a> {
     pub(super) bytes: &'a [u8],
-    /// When it was added.
+    /// The instant at which the entry was added.
     pub(super) stamp: u64,
 }
 
-/// The length of an entry in the log, of which the program wrote so much.
+/// Returns the length of an entry in the log; `written` is the length of the program's part.
 pub(super) fn entry_length(written: usize) -> u64 {
     (4 + written + 8) as u64
 }
 
 impl<'a> LogEntry<'a> {
-    /// Takes the first entry of a part of the log.
+    /// Removes and returns the first entry of a part of the log.
     pub(super) fn take(log: &mut &'a [u8]) -> Result<Self, MalformedReply> {
         let length = u32::from_le_bytes(take(log)?);
         let length = usize::try_from(length).map_err(|_| MalformedReply)?;

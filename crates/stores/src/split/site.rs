@@ -1,4 +1,4 @@
-//! One site of two stores.
+//! The handle of a site in two stores.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,12 +36,13 @@ impl SplitSite {
 struct SplitHandles {
     breakers: Arc<dyn SiteHandle>,
     limits: Arc<dyn SiteHandle>,
-    /// The breaker store's permit for each permit in use, by the id of the limiter's store.
+    /// The breaker store's [`Permit`] for each permit in use, by its id in the limit store.
     permits: Mutex<HashMap<u64, Permit>>,
     never: Arc<BreakerPolicy>,
 }
 
-/// A permit of the breaker's store, given back unless the limiter's store permits the request too.
+/// A permit of the breaker store, which is given back unless the limit store permits the request,
+/// too.
 struct TentativePermit {
     parts: Arc<SplitHandles>,
     ask: AdmissionRequest,
@@ -49,7 +50,8 @@ struct TentativePermit {
 }
 
 impl TentativePermit {
-    /// Joins the breaker's permit with the answer of the limiter's side. Only a go keeps it.
+    /// Joins the permit of the breaker store with the [`AdmissionDecision`] of the limit store. The
+    /// permit is kept only for a go.
     fn join(&mut self, by_limits: AdmissionDecision) -> AdmissionDecision {
         let (limits, permit) = match (by_limits, self.permit.take()) {
             (AdmissionDecision::Go(limits), Some(permit)) => (limits, permit),
@@ -85,7 +87,7 @@ impl SplitHandles {
     fn for_breaker(ask: &AdmissionRequest) -> AdmissionRequest {
         let policy = LanePolicy {
             adaptive: None,
-            // Limits are learned where they are kept.
+            // Only the limit store learns limits.
             learn: None,
             ..LanePolicy::clone(&ask.policy)
         };
@@ -109,7 +111,7 @@ impl SplitHandles {
         }
     }
 
-    /// Asks the limiter's side after the breaker's answer.
+    /// Requests admission from the limit store after the decision of the breaker store.
     fn then_limits(
         self: &Arc<Self>,
         ask: &AdmissionRequest,
@@ -160,7 +162,7 @@ impl SplitHandles {
         }
     }
 
-    /// Gives up what either side has.
+    /// Gives back the permits and reservations of both stores.
     fn leave(
         &self,
         ask: &AdmissionRequest,
@@ -179,21 +181,21 @@ impl SplitHandles {
         }
     }
 
-    /// Applies an operation of a request in the limiter's store.
+    /// Applies a [`RequestOperation`] of a request in the limit store.
     fn apply_in_limits(
         &self,
         ask: &AdmissionRequest,
         mut operation: RequestOperation,
     ) -> StoreReply<SiteResult> {
         if let Some(permit) = operation.permit_mut() {
-            // Its breaker has one generation and no probes.
+            // The breaker of the limit store has one generation and no probes.
             (permit.generation, permit.probe, permit.shadowed) = (0, false, None);
         }
         let ask = self.for_limits(ask);
         (self.limits).apply(&SiteOperation::for_request(&ask, operation))
     }
 
-    /// Applies an operation that follows a permit in the breaker's store.
+    /// Applies a [`RequestOperation`] that follows a permit in the breaker store.
     fn apply_in_breakers(
         &self,
         ask: &AdmissionRequest,
@@ -245,7 +247,7 @@ impl SplitHandles {
         }
     }
 
-    /// Prolongs leases on both sides.
+    /// Renews leases in both stores.
     fn renew(&self, ids: &[u64], length: Duration) -> StoreReply<SiteResult> {
         let of_breaker = {
             let permits = self.permits.lock();
@@ -271,7 +273,7 @@ impl SiteHandle for SplitSite {
             SiteOperation::Request(ask, operation) => self.0.apply_for_request(ask, operation),
             SiteOperation::Renew { ids, length } => self.0.renew(ids, *length),
             SiteOperation::Block { .. } => breakers.apply(operation),
-            // It ends the pause after refusals, where limits are learned.
+            // The operation also ends the pause after refusals in the limit store.
             SiteOperation::Unblock => both(
                 breakers.apply(operation),
                 limits.apply(operation),
@@ -306,8 +308,8 @@ impl SiteHandle for SplitSite {
     }
 }
 
-/// Joins what an answer did to the breaker with what it did to the limits. Of other operations the
-/// breaker's result counts.
+/// Joins the effects of a result on breaker and limits. For other operations, the result of the
+/// breaker store counts.
 fn with_what_was_learned(breakers: SiteResult, limits: SiteResult) -> SiteResult {
     match (breakers, limits) {
         (SiteResult::Settled(breakers), SiteResult::Settled(limits)) => SettleEffect {
@@ -321,7 +323,7 @@ fn with_what_was_learned(breakers: SiteResult, limits: SiteResult) -> SiteResult
     }
 }
 
-/// Moves the instants of a breaker to the clock of the other store, where the clocks differ.
+/// Moves the instants of a [`Breaker`] to the clock of the other store, if the clocks differ.
 fn on_clock_of(breaker: &Breaker, theirs: BootInstant, ours: BootInstant) -> Breaker {
     let (ahead, behind) = (theirs.since(ours), ours.since(theirs));
     let mut breaker = breaker.clone();

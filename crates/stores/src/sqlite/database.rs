@@ -23,14 +23,16 @@ use errors::{cannot_write, directory_of, explain, is_link, locked};
 pub(crate) use schema::network_of;
 use schema::{adopt_boot, forget, prepare, refuse_network};
 
-/// How many operations there are between two sweeps of unused sites.
+/// The number of operations between two sweeps of unused sites.
 const SWEEP_EVERY: u32 = 4_096;
-/// How long SQLite itself waits, for other programs that use the database.
+/// The time for which SQLite itself waits for other programs that use the database.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
-/// How many operations there are between two checkpoints: a page each, so the write-ahead log has
-/// some megabytes by then. The operation after a checkpoint waits for the disk, so it is not more
-/// often; and SQLite searches all earlier copies of a page when it adds one, so it is not less
-/// often.
+/// The number of operations between two checkpoints. Each operation writes a page, so the
+/// write-ahead log then has some megabytes.
+///
+/// - A smaller number costs time, because the operation after a checkpoint waits for the disk.
+/// - A larger number costs time, because SQLite searches all earlier copies of a page when it adds
+///   one.
 const CHECKPOINT_STEPS: u32 = 2_000;
 
 /// This process's copy of a site, and the id of its row.
@@ -46,11 +48,11 @@ pub(super) struct Database {
     lock: FileLock,
     clock: Arc<dyn Clock>,
     steps: u32,
-    /// Whether the busy timeout of SQLite is set.
+    /// Set if the busy timeout of SQLite is set.
     waits: bool,
 }
 
-/// Why an operation failed.
+/// The reason why an operation failed.
 #[derive(Debug)]
 pub(super) enum StepError {
     Sqlite(rusqlite::Error),
@@ -69,19 +71,19 @@ impl From<CorruptRecord> for StepError {
     }
 }
 
-/// What to do when another process holds the lock.
+/// The reaction to a lock that another process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LockMode {
-    /// Give up.
+    /// Do not wait.
     IfFree,
     /// Wait for the lock.
     Wait,
 }
 
-/// How long to wait for lock and database in all: a process that was stopped while it held the lock
-/// must not block the others forever.
+/// The longest wait for lock and database together. A process that was stopped while it held the
+/// lock must not block the others forever.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long to sleep between two attempts on a database that another program writes to.
+/// The time between two attempts on a database that another program writes to.
 const RETRY_INTERVAL: Duration = Duration::from_millis(3);
 
 /// The write-ahead log of the database, which grows with every operation until a checkpoint.
@@ -91,11 +93,11 @@ pub(super) struct WriteAheadLog {
 }
 
 impl WriteAheadLog {
-    /// Checkpoints the log.
+    /// Checkpoints the log while it holds the lock.
     ///
-    /// It holds the lock meanwhile: the next operation restarts only a log that was copied whole,
-    /// so that it does not grow without bound. Callers that come in these milliseconds wait in the
-    /// thread of their process.
+    /// The next operation restarts only a log that was copied completely, so the lock keeps the log
+    /// from growing without bound. Callers in these milliseconds wait in the thread of their
+    /// process.
     pub(super) fn checkpoint(&mut self) {
         let connection = self
             .connection
@@ -115,7 +117,7 @@ impl WriteAheadLog {
 }
 
 impl Database {
-    /// Opens the database, and makes it if it is not there.
+    /// Opens the database, or creates it.
     pub(super) fn open(
         path: &Path,
         clock: Arc<dyn Clock>,
@@ -155,10 +157,10 @@ impl Database {
         })
     }
 
-    /// Runs one operation on a site, in one transaction, with the time read inside it.
+    /// Runs one operation on a site in one transaction, with the time read inside it.
     ///
-    /// Returns `None` if another process holds the lock and `turn` does not wait: then nothing has
-    /// happened.
+    /// Returns `None` if another process holds the lock and `turn` is [`LockMode::IfFree`]: then
+    /// the operation did not run.
     pub(super) fn step<T>(
         &mut self,
         turn: LockMode,
@@ -177,7 +179,8 @@ impl Database {
             copy.replica.run(&mut row, |site| step(site, now))
         });
         if done.is_err() {
-            // The copy has what could not be committed.
+            // The in-memory copy holds uncommitted changes, so it is read again before the next
+            // step.
             copy.replica.distrust();
         }
         done
@@ -194,12 +197,12 @@ impl Database {
         Ok(now.map(|now| copy.replica.view(now)))
     }
 
-    /// Returns `true` once every `CHECKPOINT_STEPS` operations.
+    /// Returns `true` once every [`CHECKPOINT_STEPS`] operations.
     pub(super) fn needs_checkpoint(&self) -> bool {
         self.steps.is_multiple_of(CHECKPOINT_STEPS)
     }
 
-    /// Writes without a change: fails if writing does.
+    /// Writes without a change, as a test for writes.
     pub(super) fn touch(&mut self, turn: LockMode) -> Result<Option<()>, StoreError> {
         self.in_turn(turn, |transaction, _| {
             transaction
@@ -241,8 +244,8 @@ impl Database {
             // An operation that panicked left its transaction open.
             self.connection.execute_batch("ROLLBACK")?;
         }
-        // Another program may be writing: SQLite waits a little for that, but only where waiting is
-        // allowed.
+        // Another program may be writing. SQLite waits for that program for a short time, but only
+        // if a wait is allowed.
         if self.waits != (turn == LockMode::Wait) {
             self.waits = turn == LockMode::Wait;
             let timeout = if self.waits {
@@ -265,8 +268,8 @@ impl Database {
         done.map(Some)
     }
 
-    /// Takes the lock and begins a transaction. Returns `None` if another process or program is in
-    /// the way for too long.
+    /// Takes the lock and begins a transaction. Returns `None` if another process or program holds
+    /// it for too long.
     fn begin(&mut self, turn: LockMode) -> Result<Option<LockGuard>, StepError> {
         let mut waited = Duration::ZERO;
         loop {
@@ -306,7 +309,7 @@ impl Database {
         }
     }
 
-    /// Returns the write-ahead log, for checkpoints.
+    /// Returns the [`WriteAheadLog`], for checkpoints.
     #[must_use]
     pub(super) fn wal(&self) -> WriteAheadLog {
         WriteAheadLog {

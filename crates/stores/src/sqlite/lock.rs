@@ -1,9 +1,9 @@
-//! Waiting for the lock file, in order and for a bounded time.
+//! The wait for the lock file, in order and for a limited time.
 //!
-//! The system wakes threads that block on a lock in the order in which they came, but offers no
-//! timeout. So a thread blocks, and the operation waits for the thread: it gives up when that takes
-//! too long, which happens when the holder was stopped. A lock that is acquired after that is
-//! released at once.
+//! The system wakes threads that block on a lock in their order of arrival, but offers no timeout.
+//! Therefore a thread blocks, and the operation waits for the thread. The operation gives up after
+//! a timeout, as when the holder was stopped. A lock that the thread acquires later is released at
+//! once.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -12,14 +12,15 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use rustix::fs::{FlockOperation, flock};
 
-/// How far a wait has come.
+/// The stage of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LockStage {
-    /// Nothing is waited for.
+    /// No wait is in progress.
     Idle,
-    /// The thread blocks, or is about to; whether an operation still waits for it.
+    /// The thread blocks, or is about to. `wanted` is set while an operation still waits for the
+    /// lock.
     Blocking { wanted: bool },
-    /// The lock is held, for the operation that waits.
+    /// The lock belongs to the operation that waits.
     Taken,
     /// The lock cannot be taken at all.
     Failed,
@@ -33,18 +34,18 @@ struct LockState {
     changed: Condvar,
 }
 
-/// A lock file that can be waited for.
+/// A lock file with a wait.
 pub(super) struct FileLock {
     shared: Arc<LockState>,
     has_thread: bool,
 }
 
-/// The lock, held until this is dropped.
+/// The lock, until the guard is dropped.
 pub(super) struct LockGuard(Arc<LockState>);
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        // It is freed with the file at the latest.
+        // The lock is released with the file at the latest.
         let _ = flock(&self.0.file, FlockOperation::Unlock);
     }
 }
@@ -63,7 +64,7 @@ impl FileLock {
 
     /// Takes the lock if it is free.
     pub(super) fn try_take(&self) -> std::io::Result<Option<LockGuard>> {
-        // The thread may still hold it briefly for an operation that has given up.
+        // The thread may still own the lock briefly for an operation that has given up.
         if *self.shared.stage.lock() != LockStage::Idle {
             return Ok(None);
         }
@@ -77,7 +78,7 @@ impl FileLock {
         }
     }
 
-    /// Waits for the lock, in order. Returns `None` if that takes longer than `timeout`.
+    /// Waits for the lock, in order. Returns `None` if the wait exceeds `timeout`.
     pub(super) fn take_within(&mut self, timeout: Duration) -> std::io::Result<Option<LockGuard>> {
         if let Some(guard) = self.try_take()? {
             return Ok(Some(guard));

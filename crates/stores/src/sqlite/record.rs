@@ -11,8 +11,8 @@ use crate::record_copy::{Commit, LOG_ENTRY_BYTES, RecordPosition, SiteRecord};
 pub(super) struct SiteRow<'a> {
     transaction: &'a Connection,
     key: &'a SiteKey,
-    /// The id of the row, once it is known. It is compared together with the key: the row of a
-    /// forgotten site may belong to another one now.
+    /// The id of the row, if known. Queries compare id and key, because the row of a removed site
+    /// may belong to another one now.
     id: &'a mut i64,
     clock: &'a dyn Clock,
     now: BootInstant,
@@ -43,7 +43,7 @@ impl<'a> SiteRow<'a> {
         micros / 1e6
     }
 
-    /// Finds the row by the key, and inserts it if there is none.
+    /// Finds the row by the key, or inserts it.
     #[cold]
     fn find(&mut self) -> Result<(i64, i64, i64), StepError> {
         let mut select = self
@@ -55,7 +55,7 @@ impl<'a> SiteRow<'a> {
             if let Some(found) = select.query_row([&**self.key], read).optional()? {
                 found
             } else {
-                // Random, so that no old copy of a forgotten site is taken for a copy of this one.
+                // A random number, so that an old copy of a removed site does not match this one.
                 let snapshot = i64::from(fastrand::u32(..)) << 20;
                 let mut insert = self.transaction.prepare_cached(
                     "INSERT INTO sites (key, page_no, head_no, head, log, used) \
@@ -76,7 +76,8 @@ impl<'a> SiteRow<'a> {
 impl SiteRecord for SiteRow<'_> {
     type Error = StepError;
 
-    /// SQLite writes the whole log with every change, together with the rest of its page.
+    /// Returns a small number, because SQLite writes the whole log with every change, together with
+    /// the rest of its page.
     fn log_entries(&self) -> usize {
         64
     }

@@ -1,4 +1,4 @@
-//! One site of the database.
+//! The handle of a site in the database.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::handle::{BudgetKey, SiteHandle, SiteKey, SiteView, StoreReply};
 use crate::multiprocess::PerProcess;
 use crate::record_copy::{BudgetNames, Replica};
 
-/// One site of the database.
+/// The handle of a site in the database.
 pub(super) struct SqliteSite {
     key: SiteKey,
     worker: Arc<PerProcess<DatabaseWorker>>,
@@ -49,7 +49,8 @@ impl SiteHandle for SqliteSite {
             .name(&self.names, &key.to_string())
     }
 
-    /// Runs one operation in one transaction: at once if the lock is free, or else on the thread.
+    /// Runs one [`SiteOperation`] in one transaction: at once if the lock is free, otherwise on the
+    /// thread.
     fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         if operation.changes_nothing() {
             return StoreReply::now(SettleEffect::default().into());

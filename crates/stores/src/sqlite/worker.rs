@@ -1,4 +1,4 @@
-//! The thread that waits for the lock of the database, and the answers of its jobs.
+//! The thread that waits for the lock of the database, and the replies of its jobs.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -17,21 +17,21 @@ use crate::error::StoreError;
 use crate::handle::StoreReply;
 use crate::multiprocess::PerProcess;
 
-/// A job for the thread; `None` asks for a checkpoint.
+/// A job for the thread; `None` requests a checkpoint.
 type DatabaseJob = Option<Box<dyn FnOnce(&mut Database) + Send>>;
 
-/// The database, and the thread that waits for its lock. A child process has none of its parent's
-/// threads, and must not use its connection: it opens its own.
+/// The database, and the thread that waits for its lock. A child process lacks the threads of its
+/// parent, and must not use its connection, so it opens its own.
 pub(super) struct DatabaseWorker {
     shared: Arc<WorkerState>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What callers and the thread share.
+/// The state that callers and the thread share.
 struct WorkerState {
     database: Mutex<Result<Database, StoreError>>,
     jobs: Mutex<Result<Sender<DatabaseJob>, StoreError>>,
-    /// How many jobs wait for the thread: later callers must not overtake them.
+    /// The number of jobs that wait for the thread. Later callers must not overtake them.
     waiting: AtomicUsize,
 }
 
@@ -76,7 +76,7 @@ impl DatabaseWorker {
     }
 }
 
-/// Runs the jobs of callers that would have to wait, and checkpoints the write-ahead log.
+/// Runs the jobs of callers that would have to wait, and checkpoints the [`WriteAheadLog`].
 fn serve(shared: &WorkerState, queue: &Receiver<DatabaseJob>, mut wal: WriteAheadLog) {
     while let Ok(job) = queue.recv() {
         let Some(job) = job else {
@@ -86,8 +86,8 @@ fn serve(shared: &WorkerState, queue: &Receiver<DatabaseJob>, mut wal: WriteAhea
         let done = TakenJob(&shared.waiting);
         let needs_checkpoint = match &mut *shared.database.lock() {
             Ok(database) => {
-                // A job that panics is a bug, and must not end the thread that other callers wait
-                // for.
+                // A job that panics is a bug, but must not end the thread for which other callers
+                // wait.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(database)));
                 database.needs_checkpoint()
             }
@@ -100,7 +100,7 @@ fn serve(shared: &WorkerState, queue: &Receiver<DatabaseJob>, mut wal: WriteAhea
     }
 }
 
-/// A job that the thread has taken. Counts as waiting until it is done, however it ends.
+/// A job that the thread has taken. The job counts as waiting until its end, even by a panic.
 struct TakenJob<'a>(&'a AtomicUsize);
 
 impl Drop for TakenJob<'_> {
@@ -125,7 +125,8 @@ fn thread_ended() -> StoreError {
     }
 }
 
-/// Runs a job at once if the lock is free. `None` if it has to wait: then nothing has happened.
+/// Runs a job at once if the lock is free. Returns `None` if the job would have to wait: then it
+/// did not run.
 pub(super) fn at_once<T>(
     worker: &PerProcess<DatabaseWorker>,
     job: impl FnOnce(&mut Database) -> Result<Option<T>, StoreError>,
@@ -148,8 +149,8 @@ pub(super) fn at_once<T>(
     Some(done)
 }
 
-/// Runs a job at once if the lock is free; otherwise the thread runs it, and the answer comes when
-/// it is complete.
+/// Runs a job at once if the lock is free; otherwise the thread runs it, and the [`StoreReply`] is
+/// pending.
 pub(super) fn ask<T: Send + 'static>(
     worker: &PerProcess<DatabaseWorker>,
     job: impl FnOnce(&mut Database, LockMode) -> Result<Option<T>, StoreError> + Clone + Send + 'static,
@@ -161,7 +162,7 @@ pub(super) fn ask<T: Send + 'static>(
     }
 }
 
-/// Queues a job for the thread, and answers when it is complete.
+/// Queues a job for the thread, with a pending [`StoreReply`].
 pub(super) fn in_turn<T: Send + 'static>(
     worker: &PerProcess<DatabaseWorker>,
     job: impl FnOnce(&mut Database, LockMode) -> Result<Option<T>, StoreError> + Send + 'static,
@@ -189,7 +190,8 @@ pub(super) fn in_turn<T: Send + 'static>(
     }
 }
 
-/// Undoes an operation whose answer was dropped. Runs once, on the side that notices first.
+/// The function that reverts an operation whose reply was dropped. The function runs once, on the
+/// side that notices first.
 type UndoOperation<T> = Arc<Mutex<Option<Box<dyn FnOnce(&mut Database, T) + Send>>>>;
 
 impl WorkerState {
@@ -207,8 +209,7 @@ impl WorkerState {
     }
 }
 
-/// An answer that the thread will give. If it is dropped before it is read, its permit is given
-/// back.
+/// A pending reply of the thread. If it is dropped before it is read, its permit is given back.
 struct PendingReply<T: Send + 'static> {
     answer: oneshot::Receiver<Result<T, StoreError>>,
     unwanted: UndoOperation<T>,
@@ -226,8 +227,8 @@ impl<T: Send + 'static> Future for PendingReply<T> {
 
 impl<T: Send + 'static> Drop for PendingReply<T> {
     fn drop(&mut self) {
-        // From now on the thread notices by itself; an answer that it has sent already and that was
-        // not read is undone here.
+        // From now on the thread notices the drop itself. A reply that was already sent, but not
+        // read, is reverted here.
         self.answer.close();
         if let Ok(Ok(unheard)) = self.answer.try_recv()
             && let Some(undo) = self.unwanted.lock().take()

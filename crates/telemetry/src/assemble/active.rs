@@ -1,4 +1,4 @@
-//! A request between its first event and its end, and the records that it gives on the way.
+//! An active request, between its first event and its end, and the records that its events produce.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use crate::record::{
     RateAction, RateRecord, Record, RequestContext,
 };
 
-/// An active request.
+/// The state of a request that has not ended, see [`Assembler`](crate::assemble::Assembler).
 pub(super) struct ActiveRequest {
     started: BootInstant,
     context: RequestContext,
     url: Arc<str>,
     method: http::Method,
     cost: AttemptCost,
-    /// The next attempt is a HEAD that spends no token.
+    /// True if the next attempt is a HEAD request that spends no token.
     free: bool,
     attempts: u32,
     status: Option<u16>,
@@ -33,7 +33,7 @@ pub(super) struct ActiveRequest {
     attempt: Option<ActiveAttempt>,
 }
 
-/// What each attempt of a request costs, and how long it may wait for that.
+/// The cost of each attempt of a request, and the limit on its wait.
 pub(super) struct AttemptCost {
     pub(super) weight: u32,
     pub(super) wait: RateWait,
@@ -43,13 +43,13 @@ pub(super) struct AttemptCost {
 #[derive(Clone, Copy, Default)]
 struct RateDelay {
     length: Duration,
-    /// The window that it waited for, or that refused it.
+    /// The [`Window`] that delayed or refused the request.
     window: Option<Window>,
-    /// The further wait that a refused request would have had.
+    /// The further wait that a refused request would have needed.
     estimate: Option<Duration>,
 }
 
-/// An attempt that is not settled yet.
+/// An attempt that is not settled yet, in an [`ActiveRequest`].
 struct ActiveAttempt {
     sent_at: BootInstant,
     number: u32,
@@ -89,7 +89,7 @@ impl ActiveRequest {
         }
     }
 
-    /// Continues at another URL: a redirect.
+    /// Continues at another URL after a redirect.
     pub(super) fn continue_at(
         &mut self,
         context: RequestContext,
@@ -99,7 +99,7 @@ impl ActiveRequest {
         (self.context, self.url, self.method) = (context, url.into(), method);
     }
 
-    /// Takes one event of this request.
+    /// Applies one event of this request, and emits the [`Record`]s that it completes.
     pub(super) fn take(
         &mut self,
         at: BootInstant,
@@ -158,7 +158,7 @@ impl ActiveRequest {
         }
     }
 
-    /// An attempt leaves: its permit and its breakers are recorded, and the attempt is active.
+    /// Starts an attempt: records its permit and its breakers, and makes the attempt active.
     fn start_attempt(
         &mut self,
         at: BootInstant,
@@ -220,7 +220,7 @@ impl ActiveRequest {
         });
     }
 
-    /// Records what the cache did; an answer that it gave is that of the request.
+    /// Records the action of the cache. A response from the cache is the response of the request.
     fn cache(
         &mut self,
         action: &'static str,
@@ -240,7 +240,7 @@ impl ActiveRequest {
         }))
     }
 
-    /// Takes what came back: headers, a body or a fault.
+    /// Records the part of a response that arrived: headers, a body or a fault.
     fn take_answer(&mut self, what: &EventKind, emit: &mut impl FnMut(Record)) {
         if let EventKind::Headers {
             status,
@@ -317,7 +317,7 @@ impl ActiveRequest {
         })));
     }
 
-    /// Records an attempt that an open breaker kept from being sent.
+    /// Records an attempt that an open breaker did not permit.
     fn deny(
         &mut self,
         by: &RefusedBy,
@@ -387,7 +387,7 @@ impl ActiveRequest {
         }))
     }
 
-    /// Ends the request.
+    /// Ends the request, and returns its [`EndRecord`].
     pub(super) fn end(self, at: BootInstant, error: Option<&'static str>) -> EndRecord {
         EndRecord {
             context: self.context,
@@ -401,7 +401,7 @@ impl ActiveRequest {
     }
 }
 
-/// Returns the window that refused, where one did.
+/// Returns the [`Window`] that refused, if a window did.
 fn refusing_window(refusal: &Refusal) -> Option<Window> {
     match &refusal.reason {
         RefusalReason::Rate { window } => *window,
@@ -409,7 +409,7 @@ fn refusing_window(refusal: &Refusal) -> Option<Window> {
     }
 }
 
-/// Returns the state of the breaker that refused; `None` where the limiter refused.
+/// Returns the [`BreakerState`] that refused; `None` if the limiter refused.
 fn refusing_state(refusal: &Refusal) -> Option<BreakerState> {
     match &refusal.reason {
         RefusalReason::Rate { .. } | RefusalReason::Slots => None,

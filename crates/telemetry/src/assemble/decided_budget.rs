@@ -1,5 +1,4 @@
-//! The budget that a decision of the limiter is about: that of the service, or that of the host and
-//! role.
+//! The budget of a decision of the limiter: that of the service, or that of the host and role.
 
 use docstokg_hub::config::Config;
 use docstokg_hub::policy::rate::Window;
@@ -7,8 +6,9 @@ use docstokg_hub::policy::rate::Window;
 use crate::record::{ChargedBudget, RequestContext};
 
 impl ChargedBudget {
-    /// Names the budget that held a request back. A request of a service is charged to two, and the
-    /// window that it waited for tells them apart; without a wait it is that of the service.
+    /// Returns the budget that delayed a request. A request of a service uses two budgets, and the
+    /// window that it waited for distinguishes them. Without a wait, the budget is that of the
+    /// service.
     pub(crate) fn of(context: &RequestContext, waited: Option<Window>, config: &Config) -> Self {
         let (host, role) = (&context.host, context.role);
         let own = &config.limits.of(host, role).rates.value;
@@ -39,8 +39,8 @@ impl ChargedBudget {
     }
 }
 
-/// Returns how far the rate of a window is from the nearest of a budget, as a factor above 1. Even
-/// pacing waits for windows of its own, whose rate is that of the window that they spread.
+/// Returns the distance of a [`Window`]'s rate from the nearest rate of a budget, as a factor above
+/// 1. Even pacing waits for separate windows, whose rate is that of the window that they spread.
 fn distance(windows: &[Window], waited: &Window) -> f64 {
     let per_second = |window: &Window| f64::from(window.limit.get()) / window.per.as_secs_f64();
     let target = per_second(waited);
@@ -112,7 +112,7 @@ mod tests {
             (Some("direct"), Some(rate("2/SECOND")), "direct:files.test"),
             // Even pacing of two in a second.
             (Some("direct"), Some(spaced), "direct:files.test"),
-            // Both have it: the service is named.
+            // Both budgets have the window: the service is named.
             (
                 Some("direct"),
                 Some(rate("300/MINUTE")),

@@ -1,4 +1,4 @@
-//! The charts, as SVG and plain HTML.
+//! The charts of a report, as SVG and plain HTML.
 
 use maud::{Markup, html};
 
@@ -38,15 +38,15 @@ pub(super) fn bar(name: &str, parts: &[(&str, &str, u64)]) -> Markup {
     }
 }
 
-/// Height of a timeline in its own units, and of the parts that show attempts and waits.
+/// Height of a timeline in its own units. [`ATTEMPTS_HEIGHT`] and [`WAIT_HEIGHT`] are its parts.
 const TIMELINE_HEIGHT: f64 = 60.0;
 const ATTEMPTS_HEIGHT: f64 = 42.0;
 const WAIT_HEIGHT: f64 = 14.0;
-/// Width of a column, gap included.
+/// Width of a column, including its gap.
 const COLUMN_WIDTH: u32 = 8;
 
-/// Draws a host over time: attempts upwards, the longest wait of each column downwards, and bands
-/// behind them while its breaker is open or half-open.
+/// Draws a [`HostTimeline`]: attempts upwards, and the longest wait of each column downwards. Bands
+/// behind them show an open or half-open breaker.
 pub(super) fn timeline(host: &HostTimeline) -> Markup {
     let attempts = host.columns.iter().map(|column| column.attempts);
     let most = attempts.max().unwrap_or(0).max(1);
@@ -103,7 +103,7 @@ fn draw_column(x: u32, column: &TimeColumn, most: u64, longest: f64) -> Markup {
     }
 }
 
-/// Draws how long requests waited.
+/// Draws a histogram of the waits of requests, with [`HISTOGRAM_EDGES_MS`].
 pub(super) fn histogram(counts: &[u64]) -> Markup {
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
     html! {

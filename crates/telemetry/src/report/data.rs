@@ -8,16 +8,16 @@ use crate::summary::{FAILED_REQUEST, RunSummary, SummaryError};
 
 /// Number of columns of a timeline.
 pub(super) const TIMELINE_COLUMNS: u32 = 120;
-/// Maximum hosts with a timeline.
+/// Maximum number of hosts with a timeline.
 const MAX_HOSTS: usize = 20;
-/// Maximum failures that are listed.
+/// Maximum number of failures that are listed.
 const MAX_FAILURES: usize = 2_000;
 /// The upper edges of the histogram's bars, in milliseconds; the last bar is open.
 pub(super) const HISTOGRAM_EDGES_MS: [f64; 9] = [
     1.0, 10.0, 50.0, 100.0, 500.0, 1_000.0, 5_000.0, 30_000.0, 300_000.0,
 ];
 
-/// Everything that the page shows.
+/// All data of a report page.
 pub(super) struct ReportData {
     pub(super) length_s: f64,
     pub(super) outcomes: Vec<(&'static str, &'static str, u64)>,
@@ -28,7 +28,7 @@ pub(super) struct ReportData {
     pub(super) more_failures: u64,
 }
 
-/// One host over time.
+/// A host over time, for a chart.
 #[derive(Default)]
 pub(super) struct HostTimeline {
     pub(super) host: String,
@@ -56,7 +56,7 @@ pub(super) struct OpenBand {
     pub(super) to: f64,
 }
 
-/// A slice of a host's time.
+/// A slice of a [`HostTimeline`].
 #[derive(Clone, Copy, Default)]
 pub(super) struct TimeColumn {
     pub(super) attempts: u64,
@@ -64,7 +64,7 @@ pub(super) struct TimeColumn {
     pub(super) delay_ms: f64,
 }
 
-/// A request that failed.
+/// A request that failed, for the table of failures.
 pub(super) struct FailedRequest {
     pub(super) after_s: f64,
     pub(super) host: String,
@@ -74,7 +74,7 @@ pub(super) struct FailedRequest {
     pub(super) url: String,
 }
 
-/// Reads everything that the page shows.
+/// Reads the [`ReportData`] of a page.
 pub(super) fn load(
     database: &Connection,
     summary: &RunSummary,
@@ -146,7 +146,7 @@ fn outcomes(database: &Connection, run: Option<&str>) -> Result<Outcomes, Summar
     ))
 }
 
-/// The part of the database that belongs to the report: one run or all, and its time.
+/// The part of the database for a report: one run or all, and its time.
 struct ReportExtract<'a> {
     database: &'a Connection,
     run: Option<&'a str>,
@@ -155,7 +155,8 @@ struct ReportExtract<'a> {
 }
 
 impl ReportExtract<'_> {
-    /// Returns the timelines of the busiest hosts, and how many hosts have none.
+    /// Returns the [`HostTimeline`]s of the busiest hosts, and the number of hosts without a
+    /// timeline.
     fn timelines(&self) -> Result<(Vec<HostTimeline>, usize), SummaryError> {
         let mut query = self.database.prepare(
             "SELECT host, sum(sent) AS n FROM http_events WHERE run_id = ?1 OR ?1 IS NULL
@@ -217,7 +218,7 @@ impl ReportExtract<'_> {
         Ok(())
     }
 
-    /// Adds when the breakers of hosts were open or half-open.
+    /// Adds an [`OpenBand`] for each time in which a host's breaker was open or half-open.
     fn add_bands(
         &self,
         hosts: &mut [HostTimeline],

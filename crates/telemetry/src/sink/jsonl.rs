@@ -1,4 +1,4 @@
-//! Every event as a line of JSON, in a file that is rotated when it has grown large.
+//! Every event as a line of JSON, in a file that is rotated at a size limit.
 
 mod events;
 
@@ -18,7 +18,8 @@ use crate::record::TimedRecord;
 use crate::run::RunIdentity;
 use events::events;
 
-/// Writes lines to a file; `events.jsonl` becomes `events.jsonl.1`, then `.2`, and so on.
+/// A [`Sink`] that writes lines to a file. `events.jsonl` becomes `events.jsonl.1`, then `.2`, and
+/// so on.
 pub struct JsonlSink {
     path: PathBuf,
     rotate: u64,
@@ -32,7 +33,7 @@ impl JsonlSink {
     /// Opens the file to append to it.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The I/O error if the file cannot be opened.
     pub fn open(
         path: &Path,
         run: Arc<RunIdentity>,
@@ -64,8 +65,8 @@ impl JsonlSink {
         name.into()
     }
 
-    /// Renames the file and starts a new one. Another process may have done so first: then its new
-    /// file is opened.
+    /// Renames the file and starts a new one. If another process has renamed the file already, its
+    /// new file is opened.
     fn rotate(&mut self) -> std::io::Result<()> {
         if let Some(mut file) = self.file.take() {
             file.flush()?;
@@ -127,7 +128,8 @@ impl Sink for JsonlSink {
         if let Some(Err(error)) = self.file.as_mut().map(BufWriter::flush) {
             lost += batch.len() as u64 - lost;
             why = Some(error);
-            // The bytes left in the buffer would be written later, in the middle of another line.
+            // Otherwise the rest of the buffer would be written later, in the middle of another
+            // line.
             self.file = None;
         }
         match why {

@@ -1,9 +1,8 @@
-//! Metrics in Prometheus' text format: for its server to pull, or as a file for the textfile
-//! collector.
+//! Metrics in Prometheus' text format, for a Prometheus server or for the textfile collector.
 //!
-//! Configured hosts have their own labels. Of the other hosts the first busy ones do, and the rest
-//! share the label `other`, so that a run over a hundred thousand hosts does not create as many
-//! time series.
+//! Configured hosts have their own labels. Among the other hosts, the first busy ones have labels,
+//! and the rest share the label `other`. So a run over a hundred thousand hosts does not create as
+//! many time series.
 
 mod catalogue;
 mod count;
@@ -27,16 +26,16 @@ use crate::run::RunIdentity;
 use catalogue::Metric;
 use render::labels;
 
-/// Seconds, up to ten minutes.
+/// Bucket bounds in seconds, up to ten minutes.
 const SECONDS_BUCKETS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
-/// Milliseconds, up to ten minutes.
+/// Bucket bounds in milliseconds, up to ten minutes.
 const MILLIS_BUCKETS: &[f64] = &[
     1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_000.0, 10_000.0, 30_000.0,
     60_000.0, 300_000.0, 600_000.0,
 ];
-/// Bytes, up to a gibibyte.
+/// Bucket bounds in bytes, up to a gibibyte.
 const BYTES_BUCKETS: &[f64] = &[
     1_024.0,
     16_384.0,
@@ -46,16 +45,17 @@ const BYTES_BUCKETS: &[f64] = &[
     67_108_864.0,
     1_073_741_824.0,
 ];
-/// Maximum hosts without configuration that have their own label.
+/// Maximum number of hosts without configuration that have their own label.
 const MAX_LABELLED_HOSTS: usize = 50;
-/// Maximum hosts whose records are counted, to find busy ones. Beyond that counting begins anew.
+/// Maximum number of hosts whose records are counted, to find busy ones. Beyond that number,
+/// counting starts again.
 const MAX_SEEN_HOSTS: usize = 16_384;
-/// Records after which a host is busy.
+/// Number of records after which a host is busy.
 const BUSY_RECORDS: u32 = 10;
-/// How often the textfile is written.
+/// The interval at which the textfile is written.
 const TEXTFILE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Counters, gauges and histograms of a run.
+/// Counters, gauges and [`Histogram`]s of a run.
 pub struct Metrics {
     run: Arc<RunIdentity>,
     clock: Arc<dyn Clock>,
@@ -77,7 +77,7 @@ struct Histogram {
 }
 
 impl Metrics {
-    /// Starts with nothing counted.
+    /// Creates metrics with zero counts.
     #[must_use]
     pub fn new(run: Arc<RunIdentity>, config: &Config, clock: Arc<dyn Clock>) -> Self {
         let configured = config
@@ -111,7 +111,7 @@ impl Metrics {
         metrics
     }
 
-    /// Exports whether the store of limits and breakers is available.
+    /// Exports the availability of the store of limits and breakers.
     pub fn watch_store(&mut self, store: Arc<dyn StateStore>) {
         self.store = Some(store);
     }
@@ -153,7 +153,7 @@ impl Metrics {
             }
             let seen = self.seen.entry(host.clone()).or_default();
             *seen += 1;
-            // The first hosts have a label at once, so that a small run shows its hosts; the other
+            // The first hosts get a label at once, so that a small run shows its hosts. The other
             // half is for hosts that become busy later.
             if *seen >= BUSY_RECORDS || self.busy.len() < MAX_LABELLED_HOSTS / 2 {
                 self.seen.remove(host);
@@ -170,7 +170,7 @@ fn float(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// Counts records, and writes the textfile where one is configured.
+/// A [`Sink`] that counts records in [`Metrics`], and writes the textfile if one is configured.
 pub struct MetricsSink {
     metrics: Arc<Mutex<Metrics>>,
     textfile: Option<PathBuf>,
@@ -178,7 +178,7 @@ pub struct MetricsSink {
 }
 
 impl MetricsSink {
-    /// Counts into `metrics`.
+    /// Creates a sink that counts into `metrics`.
     #[must_use]
     pub fn new(metrics: Arc<Mutex<Metrics>>, textfile: Option<PathBuf>) -> Self {
         Self {

@@ -1,5 +1,7 @@
-//! The database of runs. Several processes write to it; records that cannot be written now are
-//! written with a later batch.
+//! The database of runs.
+//!
+//! Several processes write to the database. Records that cannot be written now are written with a
+//! later batch.
 
 mod database;
 mod rows;
@@ -22,11 +24,11 @@ pub use database::{DatabaseError, open_to_read};
 use database::{FIRST_VERSION, TELEMETRY_TABLES_VERSION, add_missing, migrate, schema};
 use rows::Rows;
 
-/// How long a write waits for another writer.
+/// Maximum wait of a write for another writer.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
-/// Maximum records kept for later while the database cannot be written.
+/// Maximum number of records kept for later while the database cannot be written.
 const MAX_PENDING: usize = 200_000;
-/// The tables that hold rows of runs.
+/// The tables with rows of runs.
 const RUN_TABLES: [&str; 10] = [
     "http_events",
     "cache_events",
@@ -40,7 +42,7 @@ const RUN_TABLES: [&str; 10] = [
     "run_summary",
 ];
 
-/// Writes records to the database of runs.
+/// A [`Sink`] that writes records to the database of runs.
 pub struct SqliteSink {
     path: PathBuf,
     run: Arc<RunIdentity>,
@@ -53,10 +55,10 @@ pub struct SqliteSink {
 }
 
 impl SqliteSink {
-    /// Opens the database, creating it where it is missing, and records that the run has started.
+    /// Opens or creates the database, and records the start of the run.
     ///
     /// # Errors
-    /// It cannot be opened at all: a directory that cannot be written, another version.
+    /// [`DatabaseError`] if the directory cannot be written, or the database has another version.
     pub fn open(
         path: &Path,
         run: Arc<RunIdentity>,
@@ -78,7 +80,7 @@ impl SqliteSink {
             lost: 0,
         };
         match sink.connect() {
-            // Another process has locked it: the records are written later.
+            // Another process has locked the database: the records are written later.
             Err(error) if is_busy(&error) => {}
             Err(error) => {
                 return Err(DatabaseError::Sqlite {
@@ -101,7 +103,7 @@ impl SqliteSink {
     }
 
     fn connect(&mut self) -> rusqlite::Result<i64> {
-        // If the file cannot be created, opening the database reports why.
+        // If the file cannot be created, opening the database reports the reason.
         let _ = private::make_file(&self.path);
         let database = Connection::open(&self.path)?;
         database.busy_timeout(BUSY_TIMEOUT)?;
@@ -113,8 +115,8 @@ impl SqliteSink {
             database.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
         database.pragma_update(None, "journal_mode", "WAL")?;
-        // A killed process loses nothing; a power cut may lose the last rows, which nothing depends
-        // on.
+        // A killed process loses nothing. A power cut may lose the last rows, but nothing depends
+        // on them.
         database.pragma_update(None, "synchronous", "OFF")?;
         if found == 0 {
             database.execute_batch(&format!(
@@ -129,7 +131,7 @@ impl SqliteSink {
         Ok(TELEMETRY_TABLES_VERSION)
     }
 
-    /// Deletes runs that are older than `keep`. If that fails, the next run tries again.
+    /// Deletes runs that are older than `keep`. After a failure, the next run tries again.
     fn delete_old_runs(&mut self) {
         let (Some(keep), Some(database)) = (self.keep, &self.database) else {
             return;

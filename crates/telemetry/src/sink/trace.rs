@@ -1,4 +1,4 @@
-//! Records as `tracing` events, for programs that embed the hub.
+//! Emits records as `tracing` events, for programs that embed the hub.
 
 use tracing::{debug, info, warn};
 
@@ -6,7 +6,7 @@ use super::jsonl::millis;
 use super::{Sink, WriteFailure};
 use crate::record::{Record, TimedRecord};
 
-/// Emits records as `tracing` events.
+/// A [`Sink`] that emits records as `tracing` events.
 #[derive(Debug, Default)]
 pub struct TraceSink;
 

@@ -1,4 +1,4 @@
-//! The figures of each breaker.
+//! The figures of each breaker, from its recorded changes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,43 +7,43 @@ use super::{BreakerSummary, Distribution, share_of_whole, shares};
 use crate::record::EARLY_PROBE_FAILED;
 use crate::sink::sqlite::BREAKER_CHANGES;
 
-/// Breakers, while the tables are read one after the other.
+/// Collects a [`BreakerSummary`] for each breaker while the tables are read one after the other.
 #[derive(Default)]
 struct BreakerCollector {
     found: BTreeMap<GroupKey, BreakerSummary>,
-    /// The breaker of each host, where it is not one of its own.
+    /// The breaker of each host that shares a breaker with others.
     of_host: HashMap<String, GroupKey>,
-    /// Since when, and until when at most, a breaker is open.
+    /// The start of each current open, and the latest time of its end.
     open: HashMap<GroupKey, (f64, f64)>,
     /// The lengths of inferred opens, in seconds.
     lengths: HashMap<GroupKey, Vec<f64>>,
-    /// The early probes that failed.
+    /// The [`EarlyProbes`] that failed, by breaker.
     early: HashMap<GroupKey, EarlyProbes>,
 }
 
-/// How an outage ended, as far as the run saw it.
+/// The end of an outage, as far as the run observed it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OutageEnd {
     BySuccess,
     Lasting,
 }
 
-/// For whom an open counts.
+/// The runs that an open counts for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OpenedBy {
-    /// For the runs that are summarised.
+    /// The runs that are summarised.
     Counted,
-    /// For another run: these only met it.
+    /// Another run: the summarised runs only observed the open.
     Another,
 }
 
-/// Early probes of one breaker that failed.
+/// Failed early probes of a breaker.
 #[derive(Clone, Copy, Default)]
 struct EarlyProbes {
     failed: u64,
-    /// The running outage has had one.
+    /// True if the current outage has had a failed early probe.
     in_outage: bool,
-    /// Outages that had some and did not end with a success.
+    /// Number of outages with failed early probes that did not end with a success.
     lasting: u64,
 }
 
@@ -92,7 +92,7 @@ impl BreakerCollector {
         }
     }
 
-    /// Takes in that a breaker is open. An open that was only met counts elsewhere.
+    /// Starts an open of a breaker. With [`OpenedBy::Another`], the open counts for another run.
     fn start_open(
         &mut self,
         key: &GroupKey,
@@ -105,7 +105,7 @@ impl BreakerCollector {
             return;
         }
         let reason = reason.unwrap_or_else(|| "unknown".to_owned());
-        // A server or an operator states the length of the others.
+        // For `retry-after` and `cli-open`, a server or an operator declared the length.
         if reason != "retry-after" && !reason.starts_with("cli-open") {
             self.lengths.entry(key.clone()).or_default().push(reset);
         }
@@ -153,7 +153,7 @@ impl RunReader<'_> {
         Ok(found.into_values().collect())
     }
 
-    /// Reads how often and how long breakers were open.
+    /// Reads the number and the lengths of opens.
     fn read_transitions(&self, breakers: &mut BreakerCollector) -> Result<(), SummaryError> {
         self.each(
             &format!(
@@ -260,7 +260,7 @@ impl RunReader<'_> {
         )
     }
 
-    /// Reads how long the breaker of each host stays open by default, in seconds.
+    /// Reads the default time for which each host's breaker stays open, in seconds.
     fn resets(&self) -> Result<HashMap<String, f64>, SummaryError> {
         let mut resets = HashMap::new();
         self.each(

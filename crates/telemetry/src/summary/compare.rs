@@ -1,23 +1,23 @@
-//! Two runs, figure by figure.
+//! The comparison of two runs, figure by figure.
 
 use serde::Serialize;
 
 use super::RunSummary;
 
-/// One figure of two runs.
+/// A figure of two runs, with its change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FigureChange {
-    /// The figure.
+    /// The name of the figure.
     pub figure: &'static str,
-    /// In the earlier run.
+    /// The value in the earlier run.
     pub before: f64,
-    /// In this run.
+    /// The value in this run.
     pub after: f64,
     /// The change as a share of the earlier value; `None` if that is 0.
     pub change: Option<f64>,
 }
 
-/// Compares a run with an earlier one.
+/// Compares a [`RunSummary`] with an earlier one.
 #[must_use]
 pub fn compare(before: &RunSummary, after: &RunSummary) -> Vec<FigureChange> {
     let worst_delay = |summary: &RunSummary| {

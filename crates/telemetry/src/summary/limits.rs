@@ -1,50 +1,51 @@
-//! What the requests of a run say about limits: when each was sent and whether it was refused, and
-//! which configured limits no request waited for.
+//! The limits and the requests of a run: the time and result of each request, and the configured
+//! limits that no request waited for.
 
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
 use super::load::{RunChoice, SummaryError, find, integer};
 
-/// A wait of less than this is the store's answer, not a full window.
+/// Minimum wait that means a full window, in milliseconds. A shorter wait is the delay of the
+/// store.
 const SHORTEST_WAIT_MS: f64 = 10.0;
 
-/// A request that was sent to a host.
+/// A request that was sent to a host, from [`sent_requests`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SentRequest {
-    /// When it was sent, in seconds since 1970.
+    /// The time of sending, in seconds since 1970.
     pub sent_s: f64,
-    /// When its answer had arrived, in seconds since 1970.
+    /// The time of the complete response, in seconds since 1970.
     pub ended_s: f64,
-    /// Its status, if it was answered.
+    /// The status, if there was a response.
     pub status: Option<u16>,
 }
 
-/// A configured limit that no request of a run waited for.
+/// A configured limit that no request of a run waited for, from [`unreached`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnreachedLimit {
-    /// The host.
+    /// The host of the limit.
     pub host: String,
-    /// The role.
+    /// The role of the limit.
     pub role: String,
-    /// The windows, as they are configured.
+    /// The windows, as configured.
     pub rates: String,
-    /// How many requests were sent under it.
+    /// Number of requests that were sent under this limit.
     pub requests: u64,
 }
 
 /// Returns the id of a run, or `None` for all runs.
 ///
 /// # Errors
-/// There is no such run, or the database cannot be read.
+/// [`SummaryError`] if there is no such run, or the database cannot be read.
 pub fn run_id(database: &Connection, choice: &RunChoice) -> Result<Option<String>, SummaryError> {
     find(database, choice)
 }
 
-/// Returns the requests of a run that were sent to a host, in the order in which they were sent.
+/// Returns the requests of a run to a host, as [`SentRequest`]s in the order of sending.
 ///
 /// # Errors
-/// The database cannot be read.
+/// [`SummaryError`] if the database cannot be read.
 pub fn sent_requests(
     database: &Connection,
     run: Option<&str>,
@@ -67,7 +68,7 @@ pub fn sent_requests(
 /// Returns the roles in which a run sent requests to a host.
 ///
 /// # Errors
-/// The database cannot be read.
+/// [`SummaryError`] if the database cannot be read.
 pub fn roles_used(
     database: &Connection,
     run: Option<&str>,
@@ -81,11 +82,11 @@ pub fn roles_used(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Returns the hosts that a run sent requests to, and how many requests each of them refused with
-/// 429.
+/// Returns the hosts that a run sent requests to, each with the number of requests that it refused
+/// with status 429.
 ///
 /// # Errors
-/// The database cannot be read.
+/// [`SummaryError`] if the database cannot be read.
 pub fn hosts_used(
     database: &Connection,
     run: Option<&str>,
@@ -98,10 +99,10 @@ pub fn hosts_used(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Returns the limits of a run's budgets that no request waited for and none was refused by.
+/// Returns the limits of a run's budgets that neither delayed nor refused a request.
 ///
 /// # Errors
-/// The database cannot be read.
+/// [`SummaryError`] if the database cannot be read.
 pub fn unreached(
     database: &Connection,
     run: Option<&str>,

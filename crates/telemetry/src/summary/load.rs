@@ -1,4 +1,4 @@
-//! Reads a summary from the database.
+//! Reads a [`RunSummary`] from the database.
 
 use std::path::Path;
 
@@ -8,19 +8,19 @@ use rusqlite::{Connection, Row, params};
 use super::{BreakerSummary, HostSummary, RankedEntry, RunInfo, RunSummary, RunTotals, shares};
 use crate::sink::sqlite::DatabaseError;
 
-/// The shortest run that has a rate per hour, in seconds: a shorter one is not extrapolated.
+/// Minimum length of a run with a rate per hour, in seconds: shorter runs are not extrapolated.
 const MIN_RATED_S: f64 = 600.0;
-/// Maximum hosts of a ranking.
+/// Maximum number of hosts in a ranking.
 const MAX_RANKED: usize = 10;
 
-/// Which run to summarise.
+/// The run to summarise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunChoice {
-    /// The one that started last.
+    /// The run that started last.
     Latest,
-    /// All runs together.
+    /// All runs of the database together.
     All,
-    /// The one whose id starts with this text.
+    /// The run whose id starts with this text.
     Named(String),
 }
 
@@ -36,13 +36,13 @@ impl RunChoice {
     }
 }
 
-/// Why there is no summary.
+/// The reason why there is no summary.
 #[derive(Debug, thiserror::Error)]
 pub enum SummaryError {
     /// The database cannot be read.
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    /// A query failed.
+    /// A query of the database failed.
     #[error("the telemetry cannot be read: {0}")]
     Sqlite(#[from] rusqlite::Error),
     /// The database has no run.
@@ -51,15 +51,15 @@ pub enum SummaryError {
     /// No run has this id.
     #[error("there is no run '{asked}'; the latest are {}", known.join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The id that was requested.
         asked: String,
-        /// The latest runs.
+        /// The ids of the latest runs.
         known: Vec<String>,
     },
-    /// Several runs match.
+    /// Several runs have an id with this beginning.
     #[error("'{asked}' may be {}", found.join(" or "))]
     Ambiguous {
-        /// What was asked for.
+        /// The id that was requested.
         asked: String,
         /// The runs that match.
         found: Vec<String>,
@@ -69,7 +69,7 @@ pub enum SummaryError {
 /// Returns the ids of all runs, latest first.
 ///
 /// # Errors
-/// The database cannot be read.
+/// [`SummaryError`] if the database cannot be read.
 pub fn runs(database: &Connection) -> Result<Vec<String>, SummaryError> {
     let mut query =
         database.prepare("SELECT run_id FROM run_summary ORDER BY started_at DESC, run_id DESC")?;
@@ -79,10 +79,10 @@ pub fn runs(database: &Connection) -> Result<Vec<String>, SummaryError> {
     Ok(ids)
 }
 
-/// Summarises a run.
+/// Reads the [`RunSummary`] of a run.
 ///
 /// # Errors
-/// There is no such run, or the database cannot be read.
+/// [`SummaryError`] if there is no such run, or the database cannot be read.
 pub fn load(database: &Connection, choice: &RunChoice) -> Result<RunSummary, SummaryError> {
     // All queries see the same state of the database, even while a run writes to it.
     let snapshot = database.unchecked_transaction()?;
@@ -121,7 +121,7 @@ pub fn load(database: &Connection, choice: &RunChoice) -> Result<RunSummary, Sum
     })
 }
 
-/// Adds the figures that are sums over hosts and breakers.
+/// Adds the sums over hosts and breakers to the [`RunTotals`].
 fn add_up(totals: &mut RunTotals, hosts: &[HostSummary], breakers: &[BreakerSummary]) {
     for host in hosts {
         totals.tokens_acquired += host.acquired;
@@ -141,7 +141,7 @@ fn add_up(totals: &mut RunTotals, hosts: &[HostSummary], breakers: &[BreakerSumm
         .fold(0.0, |sum, breaker| sum + breaker.time_saved_s);
 }
 
-/// Ranks hosts by a figure, largest first.
+/// Ranks hosts by a figure, largest first, as [`RankedEntry`]s.
 fn top(hosts: &[HostSummary], value: fn(&HostSummary) -> f64) -> Vec<RankedEntry> {
     let mut all: Vec<RankedEntry> = hosts
         .iter()
@@ -196,13 +196,13 @@ pub(super) fn per_hour(count: u64, duration_s: f64) -> Option<f64> {
     (duration_s >= MIN_RATED_S).then(|| count as f64 * 3_600.0 / duration_s)
 }
 
-/// The rows of one run, or of all.
+/// Reads the rows of one run, or of all runs.
 pub(super) struct RunReader<'a> {
     database: &'a Connection,
     run: Option<&'a str>,
 }
 
-/// What rows are grouped by: host and role, or scope and key.
+/// The key of grouped rows: host and role, or scope and key.
 pub(super) type GroupKey = (String, String);
 
 impl RunReader<'_> {
@@ -220,8 +220,8 @@ impl RunReader<'_> {
         Ok(())
     }
 
-    /// Returns whether the database has the table of what the cache did; those of an older program
-    /// that cannot be written lack it.
+    /// Returns true if the database has the table of cache records. A read-only database of an
+    /// older program lacks the table.
     pub(super) fn has_cache_events(&self) -> Result<bool, SummaryError> {
         let sql = "SELECT count(*) FROM sqlite_master WHERE name = 'cache_events'";
         let found: i64 = self.database.query_row(sql, [], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! What the robots.txt of a host last said, over all runs.
+//! The latest robots.txt of each host, over all runs.
 
 use docstokg_hub::Host;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -6,21 +6,21 @@ use serde::Serialize;
 
 use super::SummaryError;
 
-/// What a robots.txt last said.
+/// The latest recorded state of a host's robots.txt.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LatestRobots {
-    /// When, in seconds since 1970.
+    /// The time of the record, in seconds since 1970.
     pub at: f64,
     /// `allows`, `forbids` or `unread`.
     pub state: String,
-    /// The time that it last asked for between two requests, in seconds.
+    /// The required time between two requests, in seconds.
     pub crawl_delay_s: Option<f64>,
 }
 
-/// Returns what the robots.txt of a host last said; `None` if no recorded run has asked for it.
+/// Returns the [`LatestRobots`] of a host; `None` if no recorded run has requested its robots.txt.
 ///
 /// # Errors
-/// The database cannot be read.
+/// [`SummaryError`] if the database cannot be read.
 pub fn latest_robots(
     database: &Connection,
     host: &Host,

@@ -1,4 +1,4 @@
-//! Targets, and whether a run meets them.
+//! The targets of a run, and the comparison with its figures.
 
 use docstokg_config::SourcedValue;
 use serde::Serialize;
@@ -6,25 +6,25 @@ use serde::Serialize;
 use super::{RunSummary, share_of_whole};
 use crate::config::SloSettings;
 
-/// One target and the figure of the run.
+/// A target and the figure of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TargetCheck {
     /// The target, as its key in the configuration.
     pub target: &'static str,
-    /// The target value.
+    /// The value of the target.
     pub wanted: f64,
     /// The figure of the run; `None` without data.
     pub found: Option<f64>,
-    /// The worst host or breaker, for a target that each of them has to meet.
+    /// The worst host or breaker, for a target that each of them must meet.
     pub place: Option<String>,
-    /// Whether it is met.
+    /// True if the target is met.
     pub ok: bool,
 }
 
-/// A figure, and the host or breaker where it is worst.
+/// A figure, and the host or breaker with the worst value.
 type TargetFigure = (f64, Option<String>);
 
-/// Compares a run with the targets.
+/// Compares a [`RunSummary`] with the targets.
 #[must_use]
 pub fn check(summary: &RunSummary, targets: &SloSettings) -> Vec<TargetCheck> {
     let totals = &summary.totals;

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use super::compare::FigureChange;
 use super::{BreakerSummary, HostSummary, Makespan, RunSummary, RunTotals, TargetCheck, shares};
 
-/// Maximum rows of a table; the rest is only counted.
+/// Maximum number of rows of a table; further rows are only counted.
 const MAX_ROWS: usize = 20;
 
-/// Writes a summary as text, at most 80 columns wide where names allow.
+/// Writes a [`RunSummary`] as text, at most 80 columns wide if names allow.
 #[must_use]
 pub fn text(summary: &RunSummary, checks: &[TargetCheck]) -> String {
     let mut out = overview(summary);
@@ -28,7 +28,7 @@ pub fn text(summary: &RunSummary, checks: &[TargetCheck]) -> String {
     out
 }
 
-/// Writes the figures over all hosts.
+/// Writes the [`RunTotals`] of a run.
 fn overview(summary: &RunSummary) -> String {
     let (run, totals) = (&summary.run, &summary.totals);
     let mut out = format!(
@@ -77,7 +77,7 @@ fn overview(summary: &RunSummary) -> String {
     out
 }
 
-/// Writes how long the run took, and how long its limits or answers make it take at least.
+/// Writes the [`Makespan`]: the time of the run, and the minimum that limits or responses allow.
 fn makespan(makespan: &Makespan) -> String {
     let (took, least) = (seconds(makespan.seconds), seconds(makespan.minimum_s));
     match (makespan.ratio, &makespan.limit) {
@@ -91,7 +91,7 @@ fn makespan(makespan: &Makespan) -> String {
     }
 }
 
-/// Writes what the cache saved.
+/// Writes the savings of the cache.
 fn reuse(totals: &RunTotals) -> String {
     let reused = totals.cache_hits + totals.cache_revalidated;
     if reused == 0 {
@@ -124,7 +124,7 @@ fn hosts(summary: &RunSummary) -> String {
     out
 }
 
-/// Writes at what share of their rates adaptive hosts ended.
+/// Writes the share of the rate at which each adaptive host ended.
 fn adapted(summary: &RunSummary) -> String {
     let shares: Vec<String> = summary
         .hosts
@@ -181,7 +181,7 @@ fn failures(summary: &RunSummary) -> String {
     table(&["failed because", "requests", "top hosts"], &rows)
 }
 
-/// Writes which hosts and roles waited longest and were refused most, where there are several.
+/// Writes the hosts and roles with the longest waits and the most refusals, if there are several.
 fn tops(summary: &RunSummary) -> String {
     let lists = [
         (
@@ -228,7 +228,7 @@ fn targets(checks: &[TargetCheck]) -> String {
     table(&["target", "wanted", "found", "", "where"], &rows)
 }
 
-/// Writes a comparison as text.
+/// Writes a list of [`FigureChange`]s as text.
 #[must_use]
 pub fn comparison_text(before: &str, after: &str, compared: &[FigureChange]) -> String {
     let rows: Vec<Vec<String>> = compared
@@ -284,7 +284,7 @@ fn host_row(host: &HostSummary) -> Vec<String> {
     ]
 }
 
-/// The widest that a column is made; longer cells stand out.
+/// Maximum width of a column, in characters; longer cells extend beyond it.
 const MAX_WIDTH: usize = 200;
 
 /// Formats rows in columns, two spaces apart.
@@ -315,7 +315,7 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Lists reasons, how often each, and its share.
+/// Lists reasons, each with its number and its share.
 pub(crate) fn reason_counts(reasons: &BTreeMap<String, u64>) -> String {
     let shares = shares(reasons);
     reasons

@@ -1,4 +1,5 @@
-//! What the limiter said to requests of services, over all runs, by the key of the budget.
+//! The decisions of the limiter about requests of services, over all runs, by the key of the
+//! budget.
 
 use std::collections::BTreeMap;
 
@@ -7,34 +8,34 @@ use serde::Serialize;
 
 use super::SummaryError;
 
-/// A request that waited for a rate.
+/// A request that waited for a rate, from [`recent_waits`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecentWait {
-    /// The run.
+    /// The id of the run.
     pub run_id: String,
     /// The budget: `service:host` or `host:role`.
     pub key: String,
-    /// The host.
+    /// The host of the request.
     pub host: String,
-    /// The role.
+    /// The role of the request.
     pub role: String,
-    /// How long it waited, in milliseconds.
+    /// The wait, in milliseconds.
     pub blocked_ms: f64,
 }
 
-/// How often requests charged to one budget were permitted, and how often refused.
+/// Numbers of permitted and refused requests of one budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KeyTally {
-    /// Permitted, at once or after a wait.
+    /// Number of permitted requests, at once or after a wait.
     pub ok: u64,
-    /// Refused, because the wait would have been too long.
+    /// Number of requests refused because the wait would have been too long.
     pub exceeded: u64,
 }
 
-/// Returns the latest requests that waited for a rate, the last one first.
+/// Returns the latest requests that waited for a rate, as [`RecentWait`]s, the last one first.
 ///
 /// # Errors
-/// The database cannot be read.
+/// [`SummaryError`] if the database cannot be read.
 pub fn recent_waits(database: &Connection, most: usize) -> Result<Vec<RecentWait>, SummaryError> {
     let mut query = database.prepare(
         "SELECT run_id, key, host, role, delay_ms FROM service_waits WHERE delay_ms > 0
@@ -53,10 +54,10 @@ pub fn recent_waits(database: &Connection, most: usize) -> Result<Vec<RecentWait
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Counts the decisions about requests of services by key.
+/// Counts the decisions about requests of services, as a [`KeyTally`] by key.
 ///
 /// # Errors
-/// The database cannot be read.
+/// [`SummaryError`] if the database cannot be read.
 pub fn tallies_by_key(database: &Connection) -> Result<BTreeMap<String, KeyTally>, SummaryError> {
     let mut query = database.prepare(
         "SELECT key, sum(outcome = 'ok'), sum(outcome = 'exceeded') FROM service_waits GROUP BY key",

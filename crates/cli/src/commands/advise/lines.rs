@@ -8,11 +8,10 @@ use docstokg_hub::policy::rate::Window;
 
 use super::LearnedSite;
 
-/// A measured rate is written as a count per so many seconds.
+/// The number of seconds of the window in which a measured rate is written.
 const RATE_SECONDS: u16 = 10;
 
-/// Writes learned limits as YAML that can be pasted into a configuration file; `None` if there are
-/// none.
+/// Writes learned limits as YAML for a configuration file; `None` if the list is empty.
 pub(super) fn yaml(learned: &[LearnedSite]) -> Option<String> {
     let mut hosts = String::new();
     let mut sites = String::new();
@@ -26,7 +25,7 @@ pub(super) fn yaml(learned: &[LearnedSite]) -> Option<String> {
                 let host = quoted(host.as_str());
                 hosts += &format!("    {host}:\n      {role}: {limits}\n");
             }
-            // What was learned holds for all roles of a host together.
+            // A learned limit applies to all roles of a host together.
             (None, [host], _) => {
                 let (name, host) = (host.as_str().replace(['.', ':'], "_"), host.as_str());
                 let host = quoted(host);
@@ -71,7 +70,7 @@ fn flow(limits: &[ConfirmedLimit]) -> String {
         keys.push(format!("rates: [{}]", rates.join(", ")));
     }
     if let Some(most) = most {
-        // A server counts the requests of all processes.
+        // The server counts the requests of all processes.
         keys.push(format!("max_concurrent: {most}, concurrency: shared"));
     }
     if even {
@@ -80,19 +79,20 @@ fn flow(limits: &[ConfirmedLimit]) -> String {
     format!("{{ {} }}", keys.join(", "))
 }
 
-/// How a limit is written.
+/// The form in which a limit is written.
 enum WrittenLimit {
-    /// As the window that the server counts.
+    /// The window that the server counts.
     Window(Window),
-    /// As a window that keeps its rate if requests are spaced evenly.
+    /// A window that keeps its rate if requests are evenly spaced.
     Rate(Window),
-    /// As a bound on requests at once.
+    /// A maximum of concurrent requests.
     Cap(NonZeroU32),
 }
 
 fn written(limit: &ConfirmedLimit) -> WrittenLimit {
     match limit.shape {
-        // A length between whole seconds fits the refusals; no server is configured so.
+        // A length that is not a whole number of seconds fits the refusals, but no server is
+        // configured like that.
         LimitShape::Window { seconds } if (seconds - seconds.round()).abs() < 0.01 => {
             let length = Duration::from_secs_f32(seconds.round().max(1.0));
             WrittenLimit::Window(Window::new(whole(limit.amount), length))
@@ -103,7 +103,7 @@ fn written(limit: &ConfirmedLimit) -> WrittenLimit {
     }
 }
 
-/// Returns a window of whole seconds that admits no more than so many per second.
+/// Returns a window of whole seconds that admits at most this rate.
 fn rate(per_second: f32) -> Window {
     if per_second >= 1.0 {
         let count = whole((per_second * f32::from(RATE_SECONDS)).floor());

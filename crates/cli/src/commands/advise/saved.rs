@@ -1,26 +1,26 @@
-//! Which refusals of a run a learned limit would have saved, by the instants of its requests.
+//! The refusals of a run that a learned limit would have prevented, from the times of its requests.
 
 use docstokg_hub::policy::host_model::learner::{ConfirmedLimit, LimitShape};
 use docstokg_telemetry::summary::limits::SentRequest;
 
-/// How much earlier a request may have arrived at the server, relative to another, than it was
-/// sent here, in seconds.
+/// Maximum difference between the intervals of two requests at their sending and at their arrival,
+/// in seconds.
 const ARRIVAL_JITTER_SHARE: f64 = 0.04;
-/// A 503 is a refusal where the host served another request within this time, in seconds: it was
-/// not down.
+/// The time in seconds within which another served request makes a 503 a refusal: the host was not
+/// down.
 const SAME_SECOND: f64 = 1.0;
 
-/// Refusals of a host.
+/// The refusals of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HostRefusals {
-    /// How many requests were refused.
+    /// The number of refused requests.
     pub(super) all: u64,
-    /// How many of them exceeded the learned limits.
+    /// The number of refusals that exceeded the learned limits.
     pub(super) saved: u64,
 }
 
-/// Counts the refusals, and those of them that exceeded a limit. The requests are in the order in
-/// which they were sent.
+/// Counts the refusals, and those that exceeded a [`ConfirmedLimit`]. The requests are in the order
+/// of their sending.
 pub(super) fn count(requests: &[SentRequest], limits: &[ConfirmedLimit]) -> HostRefusals {
     let mut found = HostRefusals::default();
     for (index, request) in requests.iter().enumerate() {
@@ -56,8 +56,7 @@ fn is_refused(requests: &[SentRequest], request: &SentRequest) -> bool {
     }
 }
 
-/// Returns whether a request sent at an instant was more than a limit admits, given those sent
-/// before it.
+/// Tells whether a request at an instant exceeded a limit, after the requests before it.
 fn is_above(limit: &ConfirmedLimit, before: &[SentRequest], at: f64) -> bool {
     let amount = f64::from(limit.amount).round();
     let counted = |condition: &dyn Fn(&SentRequest) -> bool| {

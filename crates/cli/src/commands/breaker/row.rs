@@ -1,4 +1,4 @@
-//! A breaker as `breaker show` shows it: cells of a table, a sentence or JSON.
+//! A breaker in the output of `breaker show`: cells of a table, a sentence, or JSON.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use docstokg_hub::policy::role::Role;
 use docstokg_hub::stores::SiteView;
 use serde_json::{Value, json};
 
-/// A breaker as it is shown.
+/// A breaker in the output of `breaker show`.
 pub(super) struct BreakerRow {
     pub(super) name: String,
     pub(super) state: BreakerState,
     reason: Option<String>,
     left: Duration,
-    /// The reset in force, and the configured one.
+    /// The effective reset, and the configured reset.
     reset: Duration,
     configured_reset: Duration,
     failures: u32,
@@ -53,7 +53,7 @@ impl BreakerRow {
         }
     }
 
-    /// A configured breaker without recorded state.
+    /// Creates the row of a configured breaker without recorded state.
     pub(super) fn untouched(name: String, policy: &BreakerPolicy) -> Self {
         let probes = Role::ALL.map(|role| (0, policy.trial_calls[role.index()]));
         Self {
@@ -159,7 +159,7 @@ mod tests {
         let row =
             |breaker: &Breaker| BreakerRow::new("a.example".to_owned(), breaker, &policy, &view);
         assert_eq!(row(&breaker).cells()[5], "60");
-        // A server that twice asks for a longer pause is left alone for as long.
+        // A server that declares a longer pause twice gets no requests for that long.
         for _ in 0..2 {
             breaker.learn(&policy, Duration::from_secs(120));
         }

@@ -33,7 +33,7 @@ pub(super) fn finish(
     is_partial: bool,
     outcome: Option<Result<(RunEnd, RunReport), RunError>>,
 ) -> Result<ExitCode, CommandFailure> {
-    // A list that was not read to its end is read again; its known works are skipped.
+    // A list that was not read to its end is read again, and its known works are skipped.
     let is_read = matches!(&outcome, Some(Ok((_, report))) if !report.inputs_unread);
     let command = resume::command(is_read, &directory.path);
     let resume = (command.as_deref()).unwrap_or("the same command with --resume");
@@ -95,7 +95,7 @@ pub(super) fn finish(
     Ok(code)
 }
 
-/// Prints what a run came to, and where its results are.
+/// Prints the result of a run, and the paths of its files.
 fn tell_results(directory: &Directory, ended: &RunEnd, report: &RunReport) {
     output::tell(&sentence(ended, report));
     let (out, page) = (&directory.path, directory.path.join("report.html"));
@@ -106,7 +106,7 @@ fn tell_results(directory: &Directory, ended: &RunEnd, report: &RunReport) {
     ));
 }
 
-/// Adds how the run ended, and the locations that `--list-only` found.
+/// Adds the end of the run, and the locations found by `--list-only`.
 fn add_end(shown: &mut Value, ended: &RunEnd, listed: &[(String, String)]) {
     shown["offline"] = json!(matches!(ended, RunEnd::Offline { .. }));
     if let RunEnd::Deferred { due_in, .. } = ended {
@@ -150,7 +150,7 @@ pub(super) fn dry_run(
     )
 }
 
-/// Formats the limit that makes a dry run wait longest, and how to change it.
+/// Formats the limit with the longest wait in a dry run, and the way to change it.
 fn binding(least: &SiteForecast) -> String {
     let Some(limit) = &least.because else {
         return String::new();
@@ -161,7 +161,7 @@ fn binding(least: &SiteForecast) -> String {
     format!(", set by {words} at {host}{}", hint.unwrap_or_default())
 }
 
-/// Formats that there is no network, in one line.
+/// Formats the message that there is no network, in one line.
 fn offline(left: u64) -> String {
     let works = plural(left, "work");
     format!(
@@ -170,7 +170,7 @@ fn offline(left: u64) -> String {
     )
 }
 
-/// Prints which hosts the remaining works wait for.
+/// Prints the hosts that unfinished works wait for.
 fn tell_waits(progress: &RunProgress, due_in: Duration) {
     let now = TokioRuntime::default().wall();
     for wait in progress.waiting().into_iter().take(5) {

@@ -1,4 +1,4 @@
-//! The command that continues a download, in one line that a shell understands.
+//! The command that continues a download, as one line for a shell.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use clap::CommandFactory as _;
 use crate::arguments::DocstokgArguments;
 use crate::command_line;
 
-/// Returns the command that continues the download of this process in a directory; `None` if a part
-/// of it is a credential. The inputs are left out where they were read to their end.
+/// Returns the command that continues this download in a directory; `None` if an argument is a
+/// credential. The inputs are left out if they were read to their end.
 pub(super) fn command(are_inputs_read: bool, out: &Path) -> Option<String> {
     command_line::shown(&continuation(
         &command_line::arguments(),
@@ -17,11 +17,11 @@ pub(super) fn command(are_inputs_read: bool, out: &Path) -> Option<String> {
     ))
 }
 
-/// Returns the arguments with `--resume`, and without the inputs if these are known.
+/// Returns the arguments with `--resume`. The inputs are left out if they were read to their end.
 fn continuation(words: &[String], are_inputs_read: bool, out: &Path) -> Vec<String> {
     let places = command_line::positionals(&DocstokgArguments::command(), words);
     let Some(command) = places.first().filter(|place| words[**place] == "download") else {
-        // Another command has made the run.
+        // Another command created the run.
         let mut words = ["download", "--resume", "--out"]
             .map(str::to_owned)
             .to_vec();

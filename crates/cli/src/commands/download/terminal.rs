@@ -1,4 +1,4 @@
-//! What a download prints when it starts.
+//! The messages at the start of a download.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::arguments::GlobalArguments;
 use crate::commands::limits;
 use crate::{output, services, state};
 
-/// Prints the limits that hold, and what of the command line or the sources has no effect.
+/// Prints the limits in force, and the flags and sources that have no effect.
 pub(super) fn introduce(
     global: &GlobalArguments,
     config: &Config,
@@ -31,7 +31,8 @@ pub(super) fn introduce(
     }
 }
 
-/// Prints the limits in force, and once per state directory that no contact address is configured.
+/// Prints the limits in force. Once per state directory, also prints that no contact address is
+/// configured.
 fn announce(global: &GlobalArguments, config: &Config) {
     if global.verbose {
         limits::announce(config, None);

@@ -37,7 +37,7 @@ fn until(event: &Event, at: BootInstant) -> String {
     format!("{:.3} s", at.since(event.at).as_secs_f64())
 }
 
-/// Describes what the cache did.
+/// Describes an event of the cache.
 fn cache(what: &EventKind) -> Option<String> {
     Some(match what {
         EventKind::CacheMiss => "miss, the origin has to be asked".to_owned(),
@@ -139,7 +139,7 @@ fn admission(event: &Event) -> Option<String> {
     })
 }
 
-/// Describes what an attempt waits for.
+/// Describes the cause of an attempt's wait.
 fn wait(event: &Event) -> Option<String> {
     Some(match &event.what {
         EventKind::WaitRate {
@@ -209,7 +209,7 @@ fn exchange(what: &EventKind) -> Option<String> {
     })
 }
 
-/// Formats how long a breaker stays open, and why.
+/// Formats the time for which a breaker stays open, and the reason.
 fn length_and_reason(transition: &Transition) -> String {
     let length = transition
         .reset
@@ -223,7 +223,7 @@ fn length_and_reason(transition: &Transition) -> String {
     format!("{length}{reason}")
 }
 
-/// Says how to change a limit, where the configuration has it.
+/// Describes the way to change a limit, if the configuration has the limit.
 fn hint(event: &Event, basis: LimitBasis) -> String {
     if !basis.is_configured() {
         return String::new();
@@ -231,7 +231,7 @@ fn hint(event: &Event, basis: LimitBasis) -> String {
     format!("; {}", change_hint(event.host.as_str(), event.role))
 }
 
-/// Describes why a request was refused, by a limit with this basis where a limit did.
+/// Describes the reason of a refusal. `basis` is the basis of the limit, if a limit refused.
 fn reason(event: &Event, refusal: &Refusal, basis: LimitBasis) -> String {
     let until = until(event, refusal.until);
     match &refusal.reason {

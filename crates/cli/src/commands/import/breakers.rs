@@ -5,11 +5,11 @@ use docstokg_config::{ConfigNode, ValueSource};
 
 use super::{ImportResult, entries};
 
-/// The status that tells of too many requests. There its Retry-After is obeyed whatever the list
-/// of failures says; here the list must have it.
+/// The status of too many requests. In the other program its Retry-After is obeyed in any case; in
+/// this program only if the list of failures contains the status.
 const THROTTLED: i128 = 429;
 
-/// Takes the file in.
+/// Imports the file into an [`ImportResult`].
 pub(super) fn import_breakers(imported: &mut ImportResult, file: Vec<MappingEntry>) {
     for entry in file {
         match entry.key.as_str() {
@@ -27,7 +27,7 @@ pub(super) fn import_breakers(imported: &mut ImportResult, file: Vec<MappingEntr
     }
 }
 
-/// Takes in the policy of one host or resolver, or of all.
+/// Imports the policy of one host or resolver, or the default policy.
 fn policy(imported: &mut ImportResult, path: &[&str], policy: Vec<MappingEntry>) {
     if policy.is_empty() {
         let (source, value) = (ValueSource::Program, ConfigValue::Null);
@@ -87,7 +87,7 @@ fn roles(imported: &mut ImportResult, path: &[&str], roles: Vec<MappingEntry>) {
     }
 }
 
-/// Takes in the rolling window, which holds for all hosts, if it is switched on.
+/// Imports the rolling window, which applies to all hosts, if enabled.
 fn advanced(imported: &mut ImportResult, groups: Vec<MappingEntry>) {
     for group in groups {
         if group.key != "rolling" {

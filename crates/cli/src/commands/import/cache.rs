@@ -1,11 +1,11 @@
-//! `cache.yaml`: lifetimes by host and role. What may be stored, and what is fresh, is decided here
-//! as RFC 9111 has it.
+//! `cache.yaml`: lifetimes by host and role. This program decides by RFC 9111 which responses are
+//! stored and fresh.
 
 use docstokg_config::node::{ConfigValue, MappingEntry};
 
 use super::{ImportResult, entries};
 
-/// Reasons for keys without a counterpart.
+/// The reasons for keys without a counterpart.
 const BY_STANDARD: &str = "answers are stored and reused as RFC 9111 says";
 const BY_SIZE: &str = "answers leave the cache by its size (cache.max_bytes)";
 const IN_FILES: &str = "answers are stored in files (cache.directory)";
@@ -14,7 +14,7 @@ const NO_FILES: &str = "files (role artifact) are not cached";
 const NO_STALE: &str = "a stale answer is served during validation only if the origin allows it";
 const IN_METRICS: &str = "docstokg cache stats, and --metrics ADDR, have the figures";
 
-/// Takes the file in.
+/// Imports the file into an [`ImportResult`].
 pub(super) fn import_cache(imported: &mut ImportResult, file: Vec<MappingEntry>) {
     for entry in file {
         match entry.key.as_str() {
@@ -56,7 +56,7 @@ fn storage(imported: &mut ImportResult, storage: Vec<MappingEntry>) {
     }
 }
 
-/// Takes in the lifetimes of one host, or of all.
+/// Imports the lifetimes of one host, or the default lifetimes.
 fn rules(imported: &mut ImportResult, path: &[&str], rules: Vec<MappingEntry>) {
     for entry in rules {
         if entry.key != "role" {

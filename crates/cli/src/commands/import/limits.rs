@@ -1,14 +1,14 @@
-//! `ratelimits.yaml`: the same keys, but for the bound on everything together.
+//! `ratelimits.yaml`: the same keys, except for the limit of all requests together.
 
 use docstokg_config::node::{ConfigValue, MappingEntry};
 
 use super::{ImportResult, entries};
 
-/// Reasons for keys without a counterpart.
+/// The reasons for keys without a counterpart.
 const NO_POSTGRES: &str = "limits live in memory, multiprocess, sqlite or redis";
 const PASSWORD: &str = "it carries credentials, which are not copied; set DOCSTOKG_RLIMIT_DSN";
 
-/// Takes the file in.
+/// Imports the file into an [`ImportResult`].
 pub(super) fn import_limits(imported: &mut ImportResult, file: Vec<MappingEntry>) {
     for entry in file {
         match entry.key.as_str() {

@@ -1,5 +1,5 @@
-//! `sources.yaml`: what holds for all ontologies is configuration here, and the ontologies are a
-//! list of their own.
+//! `sources.yaml`: settings for all ontologies become configuration, and the ontologies become a
+//! separate list.
 
 use docstokg_config::ConfigNode;
 use docstokg_config::node::{ConfigValue, MappingEntry};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{ImportResult, NO_COUNTERPART, entries, text};
 
-/// Where keys of `defaults.http` stand here.
+/// The paths in this program's configuration of the keys of `defaults.http`.
 const OF_HTTP: [(&str, &[&str]); 6] = [
     ("timeout_sec", &["transport", "header_timeout_s"]),
     ("connect_timeout_sec", &["transport", "connect_timeout_s"]),
@@ -21,7 +21,7 @@ const OF_HTTP: [(&str, &[&str]); 6] = [
     ("allowed_hosts", &["ontology", "allowed_hosts"]),
 ];
 
-/// The keys of one ontology that a list has here, too.
+/// The keys of an ontology that lists of this program have, too.
 const OF_ONTOLOGY: [&str; 9] = [
     "id",
     "resolver",
@@ -34,7 +34,7 @@ const OF_ONTOLOGY: [&str; 9] = [
     "extras",
 ];
 
-/// Takes the file in.
+/// Imports the file into an [`ImportResult`].
 pub(super) fn import_ontologies(imported: &mut ImportResult, file: Vec<MappingEntry>) {
     for entry in file {
         match entry.key.as_str() {
@@ -74,7 +74,7 @@ fn defaults(imported: &mut ImportResult, defaults: Vec<MappingEntry>) {
     }
 }
 
-/// Takes in the sources that are known here.
+/// Imports the sources that this program knows.
 fn prefer_source(imported: &mut ImportResult, entry: MappingEntry) {
     let ConfigValue::List(items) = entry.node.value else {
         return imported.put(&["ontology", "prefer_source"], entry.node);
@@ -105,7 +105,7 @@ fn http(imported: &mut ImportResult, http: Vec<MappingEntry>) {
             continue;
         }
         match (key, &entry.node.value) {
-            // There a number of further attempts, here of all.
+            // The other program counts further attempts, this program all attempts.
             ("max_retries", ConfigValue::Int(retries)) => {
                 let value = ConfigValue::Int(retries.saturating_add(1));
                 let source = entry.source;

@@ -1,4 +1,4 @@
-//! Values as JSON, and JSON as the YAML that people write.
+//! Conversion of values to JSON, and of JSON to readable YAML.
 
 use docstokg_config::ConfigNode;
 use docstokg_config::node::ConfigValue;
@@ -22,7 +22,8 @@ pub(super) fn json(node: &ConfigNode) -> Json {
     }
 }
 
-/// Writes a mapping as YAML: groups of keys indented, one key per line, values as JSON has them.
+/// Writes a mapping as YAML: nested groups of keys are indented, with one key per line and values
+/// as in JSON.
 pub(super) fn yaml(value: &Json) -> String {
     let mut text = String::new();
     if let Json::Object(map) = value {
@@ -40,7 +41,7 @@ fn write_map(map: &Map<String, Json>, depth: usize, text: &mut String) {
     }
 }
 
-/// Writes what follows a key or a dash.
+/// Writes the value after a key or a dash.
 fn write_value(value: &Json, depth: usize, text: &mut String) {
     match value {
         Json::Object(inner) if !inner.is_empty() => {
@@ -50,7 +51,7 @@ fn write_value(value: &Json, depth: usize, text: &mut String) {
         Json::Array(items) if items.iter().any(Json::is_object) => {
             text.push('\n');
             for item in items {
-                // A mapping in one line is YAML, too.
+                // A mapping on one line is also valid YAML.
                 text.push_str(&format!("{}- {item}\n", "  ".repeat(depth + 1)));
             }
         }
@@ -58,7 +59,7 @@ fn write_value(value: &Json, depth: usize, text: &mut String) {
     }
 }
 
-/// Writes a key, in quotes where YAML could read it as something else.
+/// Writes a key, in quotes if YAML could read it as another type.
 fn key(name: &str) -> String {
     let is_plain = name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name

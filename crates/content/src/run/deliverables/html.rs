@@ -1,4 +1,4 @@
-//! `report.html`: one page without scripts.
+//! `report.html`: a page without scripts.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::MAX_LISTED_WORKS;
 use crate::results::{DeliveredFile, DeliveredWork, ResultStatus};
 use crate::run::RunReport;
 
-/// The works of a page.
+/// The works on the page, by their [`WorkStanding`].
 #[derive(Default)]
 pub(super) struct PageWorks {
     missing: Vec<DeliveredWork>,
@@ -163,7 +163,7 @@ fn rest(all: u64, shown: usize, file: &str) -> Markup {
     }
 }
 
-/// Writes the figures of the network, which come last.
+/// Writes the network section, which comes last.
 fn network(report: &RunReport) -> Markup {
     let attempts = report.resolvers["attempts"].as_object();
     let successes = |name: &str| report.resolvers["successes"][name].as_u64().unwrap_or(0);
@@ -187,7 +187,7 @@ fn network(report: &RunReport) -> Markup {
     }
 }
 
-/// Everything that is not plainly harmless in a relative link.
+/// All characters that need encoding in a relative link.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'.')
@@ -199,7 +199,7 @@ fn relative(path: &str) -> String {
     utf8_percent_encode(path, PATH).to_string()
 }
 
-/// Writes a link, or text alone where the address leads nowhere.
+/// Writes a link, or only its text if the address is empty.
 fn link(address: &str, text: &str) -> Markup {
     let leads = address.starts_with("https://")
         || address.starts_with("http://")

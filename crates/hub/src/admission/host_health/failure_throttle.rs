@@ -1,10 +1,12 @@
-//! Throttles requests while a host fails: after a failure no more requests wait for an answer than
-//! the failures that its breaker still needs to open. So an outage meets as many requests as open the breaker,
-//! however long answers take.
+//! The failure throttle: limits requests in flight while a host fails.
 //!
-//! Each process counts its own requests, until the headers of their answers come. Any answer that is
-//! not a failure ends it, and so does time: an origin that takes longer to answer is not kept waiting
-//! for. A request that cannot wait is not delayed.
+//! After a failure, the number of requests in flight is limited to the number of further failures
+//! that open the breaker. So a failing host receives no more requests than the breaker needs,
+//! however slow its responses are.
+//!
+//! Each process counts its own requests, until the headers of their responses arrive. The throttle
+//! ends with any response that is not a failure, and after [`MAX_FAILURE_WAIT`]. A request that
+//! cannot wait is not delayed.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,20 +16,20 @@ use tokio::sync::Notify;
 
 use crate::clock::BootInstant;
 
-/// How long after a failure requests wait for the answers to others.
+/// Maximum time after a failure for which requests wait for others in flight.
 const MAX_FAILURE_WAIT: Duration = Duration::from_secs(2);
 
-/// How many requests to a site wait for an answer, and how many have failed in a row.
+/// The number of requests to a site that are in flight, and the number of failures in a row.
 #[derive(Default)]
 pub(in crate::admission) struct FailureThrottle {
     unanswered: AtomicU32,
     failures: AtomicU32,
-    /// When the last one failed, in microseconds.
+    /// The time of the last failure, in microseconds of the boot clock.
     failed_at: AtomicU64,
     pub(in crate::admission) changed: Notify,
 }
 
-/// Why a request has to wait.
+/// The reason why a request has to wait, and the end of that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::admission) struct ThrottleHold {
     pub(in crate::admission) failures: u32,
@@ -35,13 +37,13 @@ pub(in crate::admission) struct ThrottleHold {
 }
 
 impl FailureThrottle {
-    /// Takes note of a request that goes.
+    /// Counts a request that is sent.
     pub(in crate::admission) fn note_sent(&self) {
         self.unanswered.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes note of the headers of an answer, or that there will be none; with what they mean, where
-    /// that is known.
+    /// Records that the headers of a response have arrived or will never arrive. `outcome` is their
+    /// meaning, if known.
     pub(in crate::admission) fn note_answer(
         &self,
         outcome: Option<AttemptMeaning>,
@@ -62,13 +64,13 @@ impl FailureThrottle {
         }
     }
 
-    /// Ends it: the breaker has opened or closed, and rules from now on.
+    /// Ends the throttle: the breaker has opened or closed, and decides from now on.
     pub(super) fn end(&self) {
         self.failures.store(0, Ordering::Relaxed);
         self.changed.notify_waiters();
     }
 
-    /// Returns why a request has to wait, where it has to.
+    /// Returns the [`ThrottleHold`] of a new request, or `None` if the request may be sent.
     pub(in crate::admission) fn holds(
         &self,
         fail_max: u32,
@@ -102,7 +104,7 @@ mod tests {
         throttle
     }
 
-    /// Returns after how many failures a request has to wait.
+    /// Returns the number of failures behind a wait, or `None` if a request may be sent.
     fn held(throttle: &FailureThrottle, now: BootInstant) -> Option<u32> {
         throttle.holds(5, || now).map(|held| held.failures)
     }

@@ -1,8 +1,8 @@
-//! What this process knows of a breaker that others change as well.
+//! The last known state of a breaker that several processes change.
 //!
-//! A transition is reported by the process that brought it about. The other processes notice it by
-//! an answer of the store or by a heartbeat, and report it then as seen, so that each shows the
-//! state of the breaker as it is.
+//! The process that causes a transition reports it. The other processes notice the transition
+//! through a reply of the store or a heartbeat, and report it as seen. So each process shows the
+//! current state of the breaker.
 
 use docstokg_policy::breaker::{BreakerState, OpenReason, Transition};
 use docstokg_policy::site::{AdmissionDecision, BreakerCondition, Refusal, RefusalReason};
@@ -10,16 +10,16 @@ use parking_lot::Mutex;
 
 use crate::clock::BootInstant;
 
-/// The breaker as this process last saw it; closed at first.
+/// The state of the breaker as this process last saw it. Closed at first.
 #[derive(Default)]
 pub(super) struct LastBreakerState(Mutex<SeenState>);
 
 #[derive(Clone, Copy)]
 struct SeenState {
     state: BreakerState,
-    /// Until when it is open.
+    /// The instant until which the breaker is open.
     until: BootInstant,
-    /// When the state last changed.
+    /// The instant of the last change of the state.
     changed_at: BootInstant,
 }
 
@@ -34,7 +34,7 @@ impl Default for SeenState {
 }
 
 impl LastBreakerState {
-    /// Takes note of a transition that is reported anyway.
+    /// Records a [`Transition`] that this process reports itself.
     pub(super) fn note(&self, transition: &Transition, now: BootInstant) {
         let until = if transition.to == BreakerState::Open {
             now + transition.reset.unwrap_or_default()
@@ -48,19 +48,19 @@ impl LastBreakerState {
         };
     }
 
-    /// Returns until when the breaker is open, as far as is known.
+    /// Returns the instant until which the breaker is open, as far as this process knows.
     pub(super) fn open_until(&self, now: BootInstant) -> Option<BootInstant> {
         let known = *self.0.lock();
         (known.state == BreakerState::Open && known.until > now).then_some(known.until)
     }
 
-    /// Tells whether the breaker was closed all the time since an instant, as far as is known.
+    /// Returns whether the breaker has been closed since an instant, as far as this process knows.
     pub(super) fn is_closed_since(&self, instant: BootInstant) -> bool {
         let known = *self.0.lock();
         known.state == BreakerState::Closed && known.changed_at < instant
     }
 
-    /// Returns the transition that an answer shows to have happened elsewhere.
+    /// Returns the [`Transition`] that another process made, if a decision of the store shows one.
     pub(super) fn by_answer(
         &self,
         entry: &AdmissionDecision,
@@ -90,7 +90,7 @@ impl LastBreakerState {
         }
     }
 
-    /// Returns the transition that a heartbeat shows to have happened elsewhere.
+    /// Returns the [`Transition`] that another process made, if a heartbeat shows one.
     pub(super) fn by_heartbeat(
         &self,
         condition: &BreakerCondition,
@@ -100,8 +100,8 @@ impl LastBreakerState {
             Some((until, reason)) => {
                 self.become_state(BreakerState::Open, Some((*until, reason)), now)
             }
-            // Time alone leads from open to half-open, which needs no word; but an open that ended
-            // before its time does.
+            // A change from open to half-open by time is not reported, but an early end of the open
+            // state is.
             None if condition.half_open && self.open_until(now).is_none() => None,
             None if condition.half_open => self.become_state(BreakerState::HalfOpen, None, now),
             None => self.become_state(BreakerState::Closed, None, now),
@@ -129,8 +129,8 @@ impl LastBreakerState {
         let (reset, reason) = (
             open.map(|(until, _)| until.since(now)),
             open.map(|(_, reason)| match (from, reason) {
-                // Failures in a row open a closed breaker. A half-open one that is open for them
-                // again is in the same outage.
+                // Failures in a row open a closed breaker. A half-open breaker that opens again for
+                // them is still in the same outage.
                 (BreakerState::HalfOpen, OpenReason::Consecutive) => OpenReason::EarlyProbeFailed,
                 (_, reason) => reason.clone(),
             }),

@@ -1,9 +1,9 @@
-//! The slow start after an outage: when a breaker closes, the requests that waited for it do not go
-//! all at once.
+//! The slow start after an outage: when a breaker closes, the requests that waited for it are
+//! spread over a few seconds.
 //!
-//! Eight requests a second go at first, and ever more for a few seconds. Each
-//! process has its own count; the windows of the site, which all share, hold beside it. A request
-//! that cannot wait so long is not delayed.
+//! Eight requests a second are sent at first, and the rate grows for [`SLOW_START_DURATION`]. Each
+//! process counts its own requests. The windows of the site, which all processes share, apply as
+//! well. A request that cannot wait that long is not delayed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use parking_lot::Mutex;
 
 use crate::clock::BootInstant;
 
-/// How long it lasts.
+/// The duration of the slow start.
 const SLOW_START_DURATION: Duration = Duration::from_secs(4);
-/// How many requests a second go at first.
+/// The rate at the beginning, in requests per second.
 const FIRST_RATE: f64 = 8.0;
-/// By how many requests a second that grows in each second.
+/// The growth of the rate in each second, in requests per second.
 const RATE_GROWTH: f64 = 32.0;
 
-/// Whether a breaker has just closed after an outage, and how many requests have gone since.
+/// The rate limit after an outage. Inactive while no breaker has closed recently.
 #[derive(Default)]
 pub(super) struct SlowStart {
     is_active: AtomicBool,
@@ -29,14 +29,14 @@ pub(super) struct SlowStart {
 
 #[derive(Default)]
 struct SlowStartRamp {
-    /// The breaker was opened by failures.
+    /// `true` if failures opened the breaker, and not a server or an operator.
     is_outage: bool,
     closed_at: Option<BootInstant>,
     admitted: u32,
 }
 
 impl SlowStart {
-    /// Takes note of a change of the breaker.
+    /// Starts or ends the slow start, depending on a [`Transition`] of the breaker.
     pub(super) fn note(&self, transition: &Transition, now: BootInstant) {
         let mut ramp = self.state.lock();
         match (transition.to, &transition.reason) {
@@ -61,7 +61,7 @@ impl SlowStart {
             .store(ramp.closed_at.is_some(), Ordering::Release);
     }
 
-    /// Returns when the next request goes, where that is later than now.
+    /// Returns the instant for the next request if it is later than now, and counts the request.
     pub(super) fn turn(&self, now: BootInstant) -> Option<BootInstant> {
         if !self.is_active.load(Ordering::Acquire) {
             return None;
@@ -79,8 +79,8 @@ impl SlowStart {
     }
 }
 
-/// Returns the time after which one more than so many requests may have gone: the solution of
-/// `admitted = FIRST_RATE * t + RATE_GROWTH / 2 * t^2`.
+/// Returns the time after which `admitted + 1` requests may be sent: the solution of `admitted =
+/// FIRST_RATE * t + RATE_GROWTH / 2 * t^2`.
 fn time_of(admitted: u32) -> Duration {
     let admitted = f64::from(admitted);
     let root = (FIRST_RATE * FIRST_RATE + 2.0 * RATE_GROWTH * admitted).sqrt();

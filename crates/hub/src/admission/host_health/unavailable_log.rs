@@ -1,8 +1,9 @@
-//! What a 503 means: the origin is down, or it refuses what is too fast, as nginx `limit_req` does.
+//! The meaning of a 503: the origin is down, or it throttles, as nginx `limit_req` does.
 //!
-//! An origin that is down serves nothing after its first 503. One that throttles serves requests
-//! that were sent after a refused one. Such an origin is known to throttle by 503 for a while, and
-//! its 503s are refusals as long as it serves others.
+//! An origin that is down serves no request after its first 503. A throttling origin serves
+//! requests that were sent after a refused one. An origin that did so once is known to throttle by
+//! 503 for [`UNAVAILABLE_MEMORY`]. Its 503s then count as throttling as long as it serves other
+//! requests.
 
 use std::time::Duration;
 
@@ -11,22 +12,23 @@ use parking_lot::Mutex;
 
 use crate::clock::BootInstant;
 
-/// How long an origin is known to throttle so.
+/// The time for which an origin is known to throttle by 503.
 const UNAVAILABLE_MEMORY: Duration = Duration::from_secs(600);
-/// How long ago an origin that serves one request and refuses the next is not down.
+/// Minimum of the time for which a served request shows that the origin is up.
 const MIN_RECENT: Duration = Duration::from_secs(1);
-/// The same for requests that come seldom.
+/// Maximum of the time for which a served request shows that the origin is up, for rare requests.
 const MAX_RECENT: Duration = Duration::from_secs(10);
-/// How many 503s in a row are refusals.
+/// Maximum number of 503s in a row that count as throttling.
 const MAX_REFUSALS_IN_ROW: u32 = 8;
 
-/// What an origin does with 503, as this process sees it.
+/// The history of 503s of an origin, as this process sees them.
 #[derive(Default)]
 pub(super) struct UnavailableLog(Mutex<UnavailableCounts>);
 
 #[derive(Default)]
 struct UnavailableCounts {
-    /// When the first request was sent that a 503 answered since the origin last served one.
+    /// The instant at which the first request with a 503 was sent, since the origin last served a
+    /// request.
     refused: Option<BootInstant>,
     in_row: u32,
     served: Option<BootInstant>,
@@ -34,10 +36,10 @@ struct UnavailableCounts {
 }
 
 impl UnavailableLog {
-    /// Takes note that the origin served a request that was sent at an instant.
+    /// Records that the origin served a request that was sent at `sent`.
     pub(super) fn note_served(&self, sent: BootInstant, now: BootInstant) {
         let mut seen = self.0.lock();
-        // A request that was sent before the refused one says nothing about it.
+        // A request that was sent before the refused one says nothing about throttling.
         if let Some(refused) = seen.refused.take_if(|refused| *refused <= sent)
             && now.since(refused) < SERVED_WITHIN
         {
@@ -47,8 +49,8 @@ impl UnavailableLog {
         seen.in_row = 0;
     }
 
-    /// Counts a 503, and returns whether it is a refusal of an origin that is up. Requests go at a
-    /// distance from each other.
+    /// Counts a 503, and returns whether it means throttling by an origin that is up. `distance` is
+    /// the time between two requests to the origin.
     pub(super) fn count_unavailable(
         &self,
         sent: BootInstant,
@@ -85,7 +87,7 @@ mod tests {
             let (sent, now) = (at(number * 100), at(number * 100 + 50));
             assert!(!origin.count_unavailable(sent, SHORT, now), "{number}");
         }
-        // When it is back, that was an outage all the same.
+        // The first response after an outage is not a sign of throttling.
         origin.note_served(at(12_100), at(12_150));
         assert!(!origin.count_unavailable(at(12_200), SHORT, at(12_250)));
     }
@@ -98,7 +100,7 @@ mod tests {
             !origin.count_unavailable(at(100), SHORT, at(150)),
             "not known yet"
         );
-        // This one was sent before the refused one, and says nothing.
+        // Sent before the refused request: no sign of throttling.
         origin.note_served(at(90), at(160));
         assert!(!origin.count_unavailable(at(170), SHORT, at(180)));
         origin.note_served(at(300), at(350));
@@ -107,7 +109,7 @@ mod tests {
             !origin.count_unavailable(at(2_000), SHORT, at(2_050)),
             "it serves nothing now"
         );
-        // Requests that come seldom are compared over a longer time.
+        // Rare requests are compared over a longer time.
         origin.note_served(at(3_000), at(3_050));
         let seldom = Duration::from_secs(3);
         assert!(origin.count_unavailable(at(6_000), seldom, at(6_050)));

@@ -1,4 +1,5 @@
-//! Building a lane: which budgets its requests cost, which slots they take, which rules hold.
+//! The construction of an admission queue: the budgets that its requests use, their slots and
+//! rules.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -21,7 +22,7 @@ use super::super::{AdmissionRules, BudgetSetKey, LaneState, SiteAdmission};
 use super::AdmissionRegistry;
 use crate::config::{BudgetLimits, LearnSetting};
 
-/// What most lanes have in common, made once: the rules and windows of hosts that the
+/// Rules and windows that many queues share, built once. The key is `None` for all hosts that the
 /// configuration does not name.
 #[derive(Default)]
 pub(super) struct RulesCache {
@@ -29,7 +30,7 @@ pub(super) struct RulesCache {
     windows: HashMap<(Option<Host>, Role), Arc<Windows>>,
 }
 
-/// What a lane costs so far.
+/// The costs and slots of a queue, as collected so far.
 #[derive(Default)]
 struct AdmissionCosts {
     costs: Vec<BudgetCost>,
@@ -47,7 +48,7 @@ impl AdmissionRegistry {
         self.add_role(&mut parts, &key, site, lanes);
         self.add_shared(&mut parts, &key, site);
         if key.free {
-            // No token, but slots like every other request.
+            // A free request uses no permits of the windows, but takes slots like every other.
             parts.costs.retain(|cost| cost.slots.is_some());
             for cost in &mut parts.costs {
                 cost.weight = 0;
@@ -60,7 +61,7 @@ impl AdmissionRegistry {
         LaneState::new(key, parts.costs.into(), rules, parts.slots.into())
     }
 
-    /// Adds the budget of the host and role.
+    /// Adds the budget of the host and role, with its slots.
     fn add_role(
         &self,
         parts: &mut AdmissionCosts,
@@ -78,7 +79,7 @@ impl AdmissionRegistry {
             slots: limits.max_concurrent.value.filter(|_| limits.shared_slots),
         });
         if let Some(most) = limits.max_concurrent.value {
-            // Lanes of one host and role differ in what they cost; their slots are the same.
+            // Queues of one host and role differ in their costs, but share the slots.
             let sibling = lanes
                 .iter()
                 .find(|lane| lane.key.host == key.host && lane.key.role == key.role);
@@ -132,7 +133,7 @@ impl AdmissionRegistry {
         }
     }
 
-    /// Returns the cost of a crawl delay: one request in so much time, whatever its role.
+    /// Returns the [`BudgetCost`] of a crawl delay: one request per `per`, for all roles together.
     fn crawl_delay(&self, host: &Host, per: Duration, site: &SiteAdmission) -> BudgetCost {
         let window = Window {
             limit: NonZeroU32::MIN,
@@ -146,14 +147,14 @@ impl AdmissionRegistry {
         }
     }
 
-    /// Joins windows, spread as is set for them or else for the whole run.
+    /// Returns the [`Windows`] of `rates`, spread by `pacing` or else by the pacing of the run.
     fn windows(&self, rates: Vec<Window>, pacing: Option<&SourcedValue<Pacing>>) -> Windows {
         let limits = &self.config.limits;
         let pacing = pacing.map_or(limits.pacing, |set| set.value);
         Windows::paced(rates, limits.guard, pacing)
     }
 
-    /// Returns how limits of a host are learned, where they are.
+    /// Returns the [`LearnPolicy`] of a host, or `None` if its limits are not learned.
     fn learn_of(&self, host: &Host) -> Option<LearnPolicy> {
         let limits = &self.config.limits;
         let mode = match limits.learn_of(host) {
@@ -191,10 +192,11 @@ impl AdmissionRegistry {
             let adaptive = self.config.limits.adaptive_of(Some(&key.host)).copied();
             let policy = if learn.is_some() || adaptive.is_some() {
                 let mut policy = BreakerPolicy::clone(policy);
-                // Of many refusals at once only the first says anything new.
+                // Of many refusals at once, only the first is new information.
                 policy.one_failure_per_epoch = true;
                 if learn.is_some() {
-                    // Of two probes at once the second would break the limit that is looked for.
+                    // With two probes at once, the second would exceed the limit that is being
+                    // learned.
                     policy.trial_calls = policy.trial_calls.map(|calls| calls.min(1));
                 }
                 Arc::new(policy)

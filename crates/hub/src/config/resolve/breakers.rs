@@ -1,4 +1,4 @@
-//! The `breakers` section.
+//! Resolution of the `breakers` section: each host and resolver gets its policy and classifier.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::config::settings::{
 };
 use crate::config::{BreakerConfig, BreakersConfig};
 
-/// Longest delay of a probe that only keeps probes apart.
+/// Maximum delay of a probe in milliseconds. The delay only separates probes of several processes.
 const MAX_JITTER_MS: u64 = 1_000;
 
-/// Resolves the section.
+/// Resolves the `breakers` section to a [`BreakersConfig`].
 pub(super) fn breakers(settings: &Settings, problems: &mut Vec<ConfigProblem>) -> BreakersConfig {
     let written = &settings.breakers;
     let defaults = &written.defaults;
@@ -46,8 +46,8 @@ pub(super) fn breakers(settings: &Settings, problems: &mut Vec<ConfigProblem>) -
     }
 }
 
-/// Returns the breakers of resolvers: their own entries, over those within the policies of hosts,
-/// over those within the defaults.
+/// Returns the breakers of resolvers. Their own entries take precedence over entries in the
+/// policies of hosts, and those over entries in the defaults.
 fn resolvers(
     written: &BreakersSettings,
     problems: &mut Vec<ConfigProblem>,
@@ -82,8 +82,8 @@ fn resolvers(
     written.resolvers.clone().over(below)
 }
 
-/// Resolves the breaker of a host or resolver, merged over the defaults. Problems of the
-/// defaults have been reported already.
+/// Resolves the breaker of a host or resolver, merged with the defaults. Problems of the defaults
+/// are reported once.
 fn own_breaker(
     merged: &BreakerSettings,
     path: &str,
@@ -162,7 +162,8 @@ fn policy(
     }
 }
 
-/// Returns the probes at once of each role; a role's own number comes over the common one.
+/// Returns the number of probes at once for each role. A role's own number takes precedence over
+/// the common one.
 fn trial_calls(common: &TrialSettings, roles: &RoleBreakersSettings) -> [u32; 3] {
     [
         (&roles.metadata, common.metadata()),
@@ -172,7 +173,8 @@ fn trial_calls(common: &TrialSettings, roles: &RoleBreakersSettings) -> [u32; 3]
     .map(|(own, common)| own.trial_calls.as_ref().unwrap_or(&common).value.get())
 }
 
-/// Returns the policy of a role that counts for itself.
+/// Returns the [`BreakerPolicy`] of an isolated role, which counts its own failures. `None` if no
+/// key makes the role isolated.
 fn role_policy(
     role: &RoleBreakerSettings,
     policy: &BreakerPolicy,
@@ -211,8 +213,8 @@ fn classifier(
     }
 }
 
-/// Returns the statuses that are neutral. One that the user lists as a failure leaves the default
-/// list; one that the user lists in both is a problem.
+/// Returns the neutral statuses. A status that the user lists as a failure leaves the default list.
+/// A status that the user lists in both is a problem.
 fn neutral(written: &ClassifySettings, path: &str, problems: &mut Vec<ConfigProblem>) -> Vec<u16> {
     let neutral = written.neutral();
     let mut statuses = neutral.value.0;

@@ -1,4 +1,4 @@
-//! The section `cache`.
+//! Resolution of the `cache` section.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) fn cache(written: &CacheSettings, problems: &mut Vec<ConfigProblem>) 
     }
 }
 
-/// Returns the rules of each role: its own over those of all roles.
+/// Returns the [`CacheRules`] of each role: its own keys take precedence over those of all roles.
 fn by_role(
     written: &CacheHostSettings,
     key: &str,

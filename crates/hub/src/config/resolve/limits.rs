@@ -1,4 +1,4 @@
-//! The `limits` section, and the stores of limits and breakers.
+//! Resolution of the `limits` section, and of the stores of limits and breakers.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::config::{
     RateHeadersConfig, RoleLimits,
 };
 
-/// The lowest share of a rate that an adaptive multiplier can have.
+/// Minimum value of an adaptive multiplier, as a share of the rate.
 const LOWEST_MULTIPLIER: f64 = 0.01;
 
 pub(super) fn limits(settings: &Settings, problems: &mut Vec<ConfigProblem>) -> LimitsConfig {
@@ -61,7 +61,8 @@ pub(super) fn limits(settings: &Settings, problems: &mut Vec<ConfigProblem>) -> 
     }
 }
 
-/// Reports hosts for which limits are to be learned while rates adapt to throttling.
+/// Reports a [`ConfigProblem`] for each host whose limits are both learned and adaptive: the two
+/// exclude each other.
 fn check_learning(settings: &Settings, adapts: bool, problems: &mut Vec<ConfigProblem>) {
     let written = &settings.limits;
     let of_hosts = written.hosts.iter().map(|(host, limits)| {
@@ -83,7 +84,7 @@ fn check_learning(settings: &Settings, adapts: bool, problems: &mut Vec<ConfigPr
     }
 }
 
-/// Resolves the limits of a role, with its defaults filled in.
+/// Resolves the [`RoleLimits`] of a role, with its defaults filled in.
 fn role_limits(merged: RoleSettings) -> RoleLimits {
     RoleLimits {
         count_head: merged.count_head(),
@@ -96,12 +97,12 @@ fn role_limits(merged: RoleSettings) -> RoleLimits {
     }
 }
 
-/// Returns the windows of a budget; nothing set means no limit.
+/// Returns the [`Window`]s of a budget. Without a setting there is no limit.
 fn windows(set: Option<SourcedValue<RateList>>) -> SourcedValue<Vec<Window>> {
     unless_set(set, RateList(Vec::new())).map(|rates| rates.0)
 }
 
-/// Returns the most requests at once of a budget; nothing set means no bound.
+/// Returns the maximum number of requests at once of a budget. Without a setting there is no limit.
 fn most_at_once(set: Option<SourcedValue<Ceiling>>) -> SourcedValue<Option<NonZeroU32>> {
     unless_set(set, Ceiling(None)).map(|most| most.0)
 }
@@ -110,9 +111,11 @@ fn unless_set<T>(set: Option<SourcedValue<T>>, absent: T) -> SourcedValue<T> {
     set.unwrap_or(SourcedValue::new(absent, ValueSource::Default))
 }
 
-/// Drops what is shipped for a host and role that the user gives a rate, where the user's defaults
-/// say something else: the shipped values belong to the shipped rate. A host that the user does not
-/// name keeps its shipped limits whatever the defaults are, since its operator published them.
+/// Drops shipped values of a host and role that no longer fit.
+///
+/// If the user sets a rate for the host and role, shipped values that the user's defaults also set
+/// are dropped: they belong to the shipped rate. A host without such a rate keeps its shipped
+/// limits, because its operator published them.
 fn without_replaced(written: &RoleSettings, defaults: &RoleSettings) -> RoleSettings {
     fn kept<T: Clone>(
         of_host: &Option<SourcedValue<T>>,
@@ -174,8 +177,10 @@ fn host_limits(
     }
 }
 
-/// Returns what applies to a kind of metadata requests. The user's rates for all of them replace the
-/// shipped ones of a kind, since both belong together; nothing else may be left of it.
+/// Returns the limits of a kind of metadata requests, or `None` if nothing is left of them.
+///
+/// A user's rates for all metadata requests replace the shipped rates of a kind, because both
+/// belong together.
 fn kind_beside(kind: &SharedSettings, host: &HostSettings) -> Option<SharedSettings> {
     let is_shipped = |rates: &SourcedValue<RateList>| rates.source == ValueSource::Shipped;
     let own = host.roles.of(Role::Metadata).rates.as_ref();
@@ -213,8 +218,8 @@ pub(super) fn budget(written: &SharedSettings) -> BudgetLimits {
     }
 }
 
-/// Returns where the limiter's state lives. Where only one of the two stores is given it serves
-/// both.
+/// Returns the [`Backend`] of the limiter. If only one of the two stores is configured, both parts
+/// use that store.
 fn backend(settings: &Settings, problems: &mut Vec<ConfigProblem>) -> Backend {
     let written = &settings.limits.backend;
     let is_given = written
@@ -238,7 +243,7 @@ fn backend(settings: &Settings, problems: &mut Vec<ConfigProblem>) -> Backend {
     )
 }
 
-/// Returns where the breakers' state lives, where that is another store than the limiter's.
+/// Returns the store of the breakers, or `None` if they share the limiter's store.
 pub(super) fn breaker_backend(
     settings: &Settings,
     problems: &mut Vec<ConfigProblem>,
@@ -280,7 +285,7 @@ fn store_of(
                 message,
             ));
         }
-        // The DSN may hold a password: it is not repeated.
+        // The DSN may contain a password, so that the message does not repeat it.
         (BackendKind::Redis, Some(dsn)) if !is_dsn(&dsn.value.0) => {
             let message = "this is not redis://[USER:PASSWORD@]HOST[:PORT][/DB] or rediss://";
             problems.push(ConfigProblem::new(

@@ -1,4 +1,4 @@
-//! The sections `sites`, `retry`, `transport` and `identity`.
+//! Resolution of the sections `sites`, `retry`, `transport` and `identity`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ pub(super) fn identity(
     }
 }
 
-/// Tells whether a text is an e-mail address that can stand in a header and a query.
+/// Returns whether a text is an e-mail address that fits into a header and a query.
 #[must_use]
 pub fn is_email_address(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_graphic() && !"();<>,".contains(c);
@@ -123,7 +123,7 @@ pub fn is_email_address(text: &str) -> bool {
         })
 }
 
-/// Tells whether a text is the address of a page that can stand in the `User-Agent`.
+/// Returns whether a text is the URL of a page that fits into the `User-Agent`.
 fn is_page(text: &str) -> bool {
     (text.starts_with("https://") || text.starts_with("http://"))
         && text

@@ -1,4 +1,4 @@
-//! The `breakers` section.
+//! The keys of the `breakers` section.
 
 use std::num::NonZeroU32;
 
@@ -14,19 +14,21 @@ use crate::config::values::StatusList;
 use crate::config::words::BackendKind;
 
 section! {
-    /// An open on failures that are not in a row.
+    /// Keys of [`RollingWindow`](docstokg_policy::breaker::RollingWindow): a breaker opens on
+    /// failures that are not in a row.
     RollingSettings {
-        /// How many failures
+        /// The number of failures that open the breaker
         threshold_failures: NonZeroU32 => "none",
-        /// Within how many seconds
+        /// The time within which the failures count, in seconds
         window_s: NonZeroU32 => "none",
-        /// For how many seconds it opens, unless a 429 states a time or limits are learned
+        /// The time for which the breaker opens, in seconds, unless a 429 declares a time or limits
+        /// are learned
         cooldown_s: NonZeroU32 => "reset_timeout_s",
     }
 }
 
 section! {
-    /// Probes while half-open.
+    /// The number of probes at once while a breaker is half-open.
     TrialSettings {
         /// Probes of metadata requests at once
         metadata: NonZeroU32 = 1,
@@ -38,17 +40,19 @@ section! {
 }
 
 section! {
-    /// What counts as what.
+    /// The meaning of statuses for a breaker, resolved to a
+    /// [`Classifier`](docstokg_policy::classify::Classifier).
     ClassifySettings {
         /// Statuses that count as failures; the default of `neutral` leaves them out
         failure: StatusList => "429 and every 5xx",
-        /// Statuses that neither count nor reset, beside 4xx that are no failures
+        /// Statuses that neither count nor reset, beside 4xx that are not failures
         neutral: StatusList = [401, 403, 404, 410, 451],
-        /// Whether 408 counts as a failure
+        /// Counts 408 as a failure
         count_408: bool = false,
-        /// Statuses by which this host says that it gets too many requests, beside 429
+        /// Statuses by which this host reports too many requests, beside 429
         throttled: StatusList => "none",
-        /// Good answers whose headers take longer count as failures of the host, in milliseconds
+        /// Successful responses whose headers take longer count as failures of the host, in
+        /// milliseconds
         slow_call_ms: u64 => "none",
     }
 }
@@ -58,7 +62,7 @@ section! {
     RoleBreakerSettings {
         /// Failures in a row that open the breaker for this role alone
         fail_max: NonZeroU32 => "none",
-        /// How long its first open lasts, in seconds
+        /// The duration of the first open, in seconds
         reset_timeout_s: f64 => "none",
         /// Probes of this role at once, instead of `trial_calls`
         trial_calls: NonZeroU32 => "none",
@@ -66,7 +70,7 @@ section! {
 }
 
 section! {
-    /// Roles that count their own failures.
+    /// The [`RoleBreakerSettings`] of roles that count their own failures.
     RoleBreakersSettings {
         @metadata: RoleBreakerSettings,
         @landing: RoleBreakerSettings,
@@ -75,19 +79,19 @@ section! {
 }
 
 section! {
-    /// The breaker of a resolver, within the policy of hosts.
+    /// The breaker of a resolver, as the policy of a host or the defaults set it.
     ResolverOverrideSettings {
         /// Failures in a row that open the breaker of the resolver
         fail_max: NonZeroU32 => "none",
-        /// How long its first open lasts, in seconds
+        /// The duration of the first open, in seconds
         reset_timeout_s: f64 => "none",
-        /// The longest block that a server's Retry-After may ask for, in seconds
+        /// The longest block that a server's Retry-After may cause, in seconds
         retry_after_cap_s: f64 => "none",
     }
 }
 
 impl ResolverOverrideSettings {
-    /// Returns the same as the breaker of a resolver.
+    /// Converts these keys to the [`BreakerSettings`] of a resolver.
     pub(crate) fn breaker(&self) -> BreakerSettings {
         BreakerSettings {
             fail_max: self.fail_max.clone(),
@@ -97,7 +101,7 @@ impl ResolverOverrideSettings {
         }
     }
 
-    /// Returns where it is written.
+    /// Returns the [`ValueSource`] of these keys.
     pub(crate) fn source(&self) -> ValueSource {
         let lengths = [&self.reset_timeout_s, &self.retry_after_cap_s];
         let of_length = lengths.into_iter().flatten().map(|set| &set.source);
@@ -109,17 +113,20 @@ impl ResolverOverrideSettings {
 section! {
     /// The breaker of one host or resolver.
     BreakerSettings {
-        /// Failures in a row that open it
+        /// Failures in a row that open the breaker
         fail_max: NonZeroU32 = 5,
-        /// How long the first open lasts, in seconds; repeated opens double it, unless early_probes is false
+        /// The duration of the first open, in seconds; repeated opens double it, unless
+        /// early_probes is false
         reset_timeout_s: f64 = 60,
-        /// Probe an outage (5xx, connection faults) before its reset ends: after a fifth of the time that it has lasted, at least 1 s
+        /// Probe an outage (5xx, connection faults) before its reset ends: after a fifth of the
+        /// time that it has lasted, at least 1 s
         early_probes: bool = true,
-        /// The longest that repeated opens lengthen to, in seconds
+        /// The longest duration of repeated opens, in seconds
         reset_ceiling_s: f64 = 900,
-        /// The longest block that a server's Retry-After may ask for, in seconds
+        /// The longest block that a server's Retry-After may cause, in seconds
         retry_after_cap_s: f64 = 86_400,
-        /// The most that a probe of a half-open breaker is put off, in milliseconds; 1000 at most
+        /// The longest random delay of a probe of a half-open breaker, in milliseconds; 1000 at
+        /// most
         jitter_ms: u64 = 150,
         /// A block after a 429 without Retry-After, in seconds
         throttle_block_s: f64 => "none",
@@ -133,20 +140,20 @@ section! {
     }
 }
 
-/// Circuit breakers, and where their state lives.
+/// The `breakers` section: circuit breakers, and the store of their state.
 #[derive(Clone, Debug, Default)]
 pub struct BreakersSettings {
-    /// What holds for hosts and resolvers without an entry.
+    /// The [`BreakerSettings`] of hosts and resolvers without an entry.
     pub defaults: BreakerSettings,
-    /// By host.
+    /// The breakers of hosts.
     pub hosts: NamedSections<ByHost, BreakerSettings>,
-    /// By resolver.
+    /// The breakers of resolvers.
     pub resolvers: NamedSections<ByName, BreakerSettings>,
-    /// Where breakers are kept, where that is another store than the limits'.
+    /// The store of breakers, if it differs from the store of limits.
     pub cooldown_store: BackendSettings,
 }
 
-/// The rows of the documentation that stand for groups of keys.
+/// The rows of the documentation that represent groups of keys.
 const GROUPS: [(&str, &str, &str, &str); 3] = [
     (
         "hosts.HOST",
@@ -172,7 +179,7 @@ impl Section for BreakersSettings {
     fn read(reader: &mut MapReader<'_>) -> Self {
         VersionKey::read(reader);
         let resolvers: NamedSections<ByName, _> = reader.section("resolvers");
-        // Seed 000 has another name for them.
+        // An original specification has another name for this key.
         let overrides = reader.section("resolver_overrides");
         Self {
             defaults: reader.section("defaults"),
@@ -191,8 +198,8 @@ impl Section for BreakersSettings {
         }
     }
 
-    /// Returns the defaults of hosts and resolvers. The store of breakers has none: it is that of
-    /// the limits.
+    /// Returns the defaults of hosts and resolvers. The store of breakers has no default, because
+    /// the store of limits replaces it.
     fn defaults() -> Self {
         Self {
             defaults: Section::defaults(),

@@ -1,4 +1,4 @@
-//! The section `cache`.
+//! The keys of the `cache` section.
 
 use std::num::NonZeroU32;
 
@@ -8,17 +8,17 @@ use super::limits::ByHost;
 use crate::config::values::LookUps;
 
 section! {
-    /// Reuse of answers (RFC 9111), beyond what origins state where the operator asks for it.
+    /// Reuse of responses (RFC 9111), extended by lifetimes that the operator configures.
     CacheSettings {
-        /// Whether answers are stored and reused; the program does, a library does not
+        /// Stores and reuses responses; the program does so, a library does not
         enabled: bool = false => "true in docstokg, false in the library",
         /// The directory of the cache
         directory: String => "cache in the state directory",
-        /// The most bytes that stored answers take
+        /// The largest size of all stored responses, in bytes
         max_bytes: u64 = 1_073_741_824,
-        /// The most bytes of them that a process keeps in memory
+        /// The largest size of stored responses in the memory of a process, in bytes
         memory_bytes: u64 = 67_108_864,
-        /// How many stale answers are validated in the background at once
+        /// The largest number of stale responses that are validated in the background at once
         background: NonZeroU32 = 8,
         @defaults: CacheHostSettings,
         @hosts: NamedSections<ByHost, CacheHostSettings>,
@@ -26,8 +26,8 @@ section! {
 }
 
 section! {
-    /// What holds for the answers of a host in all roles, and in one. Files (role artifact) are
-    /// not cached.
+    /// The cache keys of a host: for all roles, and for single roles. Files (role artifact) are
+    /// never cached.
     CacheHostSettings {
         ..all: CacheRuleSettings,
         @metadata: CacheRuleSettings,
@@ -36,20 +36,20 @@ section! {
 }
 
 section! {
-    /// What holds for some answers.
+    /// The cache keys that apply to a group of responses.
     CacheRuleSettings {
-        /// How long an answer 200 is fresh at least, in seconds; no-store and no-cache hold
+        /// The shortest lifetime of a response 200, in seconds; no-store and no-cache apply
         /// nevertheless
         ttl_s: f64 => "as the origin states",
-        /// The same for 404
+        /// The shortest lifetime of a response 404, in seconds
         negative_ttl_s: f64 => "as the origin states",
-        /// How long a stale answer is served when the origin fails, in seconds
+        /// The time for which a stale response is served when the origin fails, in seconds
         stale_if_error_s: f64 => "as the origin states",
-        /// Whether the cache is not used
+        /// Bypasses the cache
         bypass: bool => "false",
-        /// The look-ups that `ttl_s` and `negative_ttl_s` hold for: `PATH` or
-        /// `PATH?PARAMETER=VALUE`, each the beginning of what is requested. Pages of a list
-        /// (parameters such as cursor, offset or page) are never among them
+        /// The look-ups that `ttl_s` and `negative_ttl_s` apply to: `PATH` or
+        /// `PATH?PARAMETER=VALUE`, each the beginning of a requested URL. Pages of a list
+        /// (parameters such as cursor, offset or page) are never look-ups
         lookups: LookUps => "all",
     }
 }

@@ -1,4 +1,4 @@
-//! The `limits` section: rates, waits, concurrency, and where their state lives.
+//! The keys of the `limits` section: rates, waits and concurrency, with the store of their state.
 
 use std::num::NonZeroU32;
 
@@ -17,23 +17,23 @@ use crate::config::words::{
 section! {
     /// The limits of one host and role.
     RoleSettings {
-        /// Windows that all hold: `10/SECOND`, `1/3SECOND`, `5000/HOUR`, joined by `+` or as a
-        /// list; an empty list is no limit
+        /// Windows that apply together: `10/SECOND`, `1/3SECOND`, `5000/HOUR`, joined by `+` or as
+        /// a list; an empty list is no limit
         rates: RateList => "by role",
         /// The longest wait for the rate, in milliseconds, before `fetch` and calls with this bound
         /// are refused; a bulk run waits in the queue instead
         max_delay_ms: u64 => "by role",
-        /// Whether HEAD requests spend tokens
+        /// Counts HEAD requests in the windows
         count_head: bool = false => "false; true in the gateway",
-        /// What a request costs of the quotas that the host states, in its credits
+        /// The cost of a request in credits, for quotas that the host declares
         credits: NonZeroU32 => "as its answers say, or 1",
-        /// The most requests at once; `null` or 0 for no bound
+        /// The largest number of requests at once; `null` or 0 for no limit
         max_concurrent: Ceiling => "by role",
-        /// Over what that bound holds: `local` (this process) or `shared` (all processes that share
-        /// the store)
+        /// The processes that `max_concurrent` applies to: `local` (each process alone) or `shared`
+        /// (all processes that share the store)
         concurrency: Concurrency = "local",
-        /// How requests are spread over the windows: `even` (at equal distances, which every server
-        /// accepts) or `burst` (as many at once as the windows allow)
+        /// The spreading of requests over the windows: `even` (at equal distances, which every
+        /// server accepts) or `burst` (as many at once as the windows allow)
         pacing: PacingWord => "even in bulk runs, else burst",
     }
 }
@@ -41,15 +41,15 @@ section! {
 section! {
     /// A budget that several roles or hosts share.
     SharedSettings {
-        /// Windows that all hold
+        /// Windows that apply together
         rates: RateList => "none",
-        /// The most requests at once; `null` or 0 for no bound
+        /// The largest number of requests at once; `null` or 0 for no limit
         max_concurrent: Ceiling => "none",
-        /// Over what that bound holds: `local` (this process) or `shared` (all processes that share
-        /// the store)
+        /// The processes that `max_concurrent` applies to: `local` (each process alone) or `shared`
+        /// (all processes that share the store)
         concurrency: Concurrency = "local",
-        /// How requests are spread over the windows: `even` (at equal distances, which every server
-        /// accepts) or `burst` (as many at once as the windows allow)
+        /// The spreading of requests over the windows: `even` (at equal distances, which every
+        /// server accepts) or `burst` (as many at once as the windows allow)
         pacing: PacingWord => "even in bulk runs, else burst",
     }
 }
@@ -58,25 +58,25 @@ section! {
     /// The budget of one kind of request to a host.
     KindSettings {
         ..shared: SharedSettings,
-        /// What such a request costs of the quotas that the host states, in its credits
+        /// The cost of such a request in credits, for quotas that the host declares
         credits: NonZeroU32 => "that of its role",
     }
 }
 
 section! {
-    /// Where the state of limits and breakers lives.
+    /// The store of the state of limits and breakers.
     BackendSettings {
         /// The store: `memory` (this process only), `multiprocess` (this machine, a mapped file),
         /// `sqlite` (this machine, a database) or `redis` (several machines, also Valkey)
         kind: BackendKind = "memory" => "sqlite; memory in the library",
-        /// Where it is: a file for `multiprocess` and `sqlite`,
+        /// The location of the store: a file for `multiprocess` and `sqlite`,
         /// `redis://[USER:PASSWORD@]HOST[:PORT][/DB]` or `rediss://` for `redis`
         dsn: Dsn => "in the state directory",
-        /// What to do while the store does not answer: `local` (go on with this process's share of
-        /// the limits) or `refuse` (send nothing)
+        /// The behaviour while the store does not reply: `local` (continue with this process's
+        /// share of the limits) or `refuse` (send nothing)
         on_store_failure: OnStoreFailure = "local",
-        /// With `local`: the share of the limits, one in so many, of a process that never reached
-        /// the store
+        /// With `local`: the number of processes assumed to share the limits, for a process that
+        /// never reached the store
         assumed_peers: NonZeroU32 = 4,
         /// A group of users that share the state directory, by name or number; without it state is
         /// for its owner alone
@@ -85,17 +85,18 @@ section! {
 }
 
 section! {
-    /// The adaptive rate.
+    /// The adaptive rate, resolved to an
+    /// [`AdaptivePolicy`](docstokg_policy::adaptive::AdaptivePolicy).
     AimdSettings {
-        /// Whether rates adapt to throttling
+        /// Adapts rates to throttling
         enabled: bool = false,
-        /// How long answers are counted before a decision, in seconds
+        /// The time over which responses are counted before a decision, in seconds
         window_s: NonZeroU32 = 60,
-        /// The share of 429 answers from which on the rate goes down
+        /// The share of 429 responses from which on the rate goes down
         high_429_ratio: f64 = 0.05,
-        /// By how many percent it goes up after a quiet window
+        /// The percentage by which the rate goes up after a quiet window
         increase_step_pct: f64 = 5,
-        /// By how many percent it goes down
+        /// The percentage by which the rate goes down
         decrease_step_pct: f64 = 20,
         /// The lowest share of the configured rate
         min_multiplier: f64 = 0.3,
@@ -105,31 +106,33 @@ section! {
 }
 
 section! {
-    /// Limits on everything together.
+    /// Limits for all hosts together.
     GlobalSettings {
-        /// The most requests in flight at once, over all hosts; `null` or 0 for no bound
+        /// The largest number of requests in flight at once, over all hosts; `null` or 0 for no
+        /// limit
         max_inflight: Ceiling = 500,
-        /// By how much every window is widened against late arrivals at the origin, in milliseconds
+        /// The time by which every window is extended against late arrivals at the origin, in
+        /// milliseconds
         guard_ms: u64 = 10,
-        /// The longest distance between requests that a learned limit asks for, in seconds
+        /// The longest distance between requests that a learned limit may demand, in seconds
         slowest_learned_s: NonZeroU32 = 60,
     }
 }
 
 section! {
-    /// What rate headers (`RateLimit`, `X-RateLimit-*` and their relatives) do.
+    /// The effect of rate headers (`RateLimit`, `X-RateLimit-*` and similar fields).
     HeadersSettings {
         /// The effect of rate headers: `tighten` (stricter limits, and what is left of a quota is
         /// spread evenly until its reset), `raise` (higher rates as well), or `ignore`
         trust: TrustWord = "tighten",
-        /// How the reset in a header is written: `auto` (recognised by its size), `seconds` (left)
-        /// or `epoch` (since 1970)
+        /// The form of the reset in a header: `auto` (recognised by its size), `seconds` (left) or
+        /// `epoch` (since 1970)
         reset: ResetWord = "auto",
     }
 }
 
 impl RoleSettings {
-    /// Returns the limits of a role if nothing is written.
+    /// Returns the default limits of a [`Role`].
     fn defaults_of(role: Role) -> Self {
         let (rates, max_delay_ms, max_concurrent) = match role {
             Role::Metadata => ("10/SECOND+5000/HOUR", 200, 100),
@@ -145,7 +148,7 @@ impl RoleSettings {
     }
 }
 
-/// Entries by host, each host in canonical form.
+/// The [`Naming`] of entries by host, with each host in canonical form.
 #[derive(Clone, Debug, Default)]
 pub struct ByHost;
 
@@ -160,11 +163,11 @@ impl Naming for ByHost {
     }
 }
 
-/// Entries by the kind of request that callers name.
+/// The [`Naming`] of entries by kind of request, as callers name the kinds.
 #[derive(Clone, Debug, Default)]
 pub struct ByKind;
 
-/// Entries by the service that callers name.
+/// The [`Naming`] of entries by service, as callers name the services.
 #[derive(Clone, Debug, Default)]
 pub struct ByService;
 
@@ -193,7 +196,7 @@ impl Naming for ByService {
 pub struct RolesSettings(pub [RoleSettings; 3]);
 
 impl RolesSettings {
-    /// Returns the limits of a role.
+    /// Returns the [`RoleSettings`] of a role.
     #[must_use]
     pub fn of(&self, role: Role) -> &RoleSettings {
         &self.0[role.index()]
@@ -226,7 +229,7 @@ impl Section for RolesSettings {
         closed_schema(roles.into_iter().collect())
     }
 
-    /// Shows the roles that something is set for.
+    /// Shows only the roles with a setting.
     fn show(&self) -> Json {
         let shown = Role::ALL.map(|role| (role.as_str().to_owned(), self.of(role).show()));
         let set = |(_, json): &(String, Json)| json.as_object().is_some_and(|map| !map.is_empty());
@@ -242,8 +245,8 @@ section! {
         /// `up_to: RATE` (a search from 2 per second up to that rate, in place of the default
         /// windows)
         learn: LearnSetting => "limits.learn",
-        /// Whether the rates of the host adapt to throttling, by the numbers of `limits.aimd`;
-        /// such a host learns no limits
+        /// Adapts the rates of the host to throttling, by the numbers of `limits.aimd`; such a host
+        /// learns no limits
         aimd: bool => "limits.aimd.enabled",
         @kinds: NamedSections<ByKind, KindSettings>,
         @headers: HeadersSettings,
@@ -251,7 +254,7 @@ section! {
 }
 
 section! {
-    /// Rates, waits and concurrency, and where their state lives.
+    /// Rates, waits and concurrency, and the store of their state.
     LimitsSettings {
         ..version: VersionKey,
         /// Limits that are learned from refusals: `off`, `tighten` (below the configured ones), or

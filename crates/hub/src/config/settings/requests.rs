@@ -1,4 +1,4 @@
-//! The sections `sites`, `retry`, `transport` and `identity`.
+//! The keys of the sections `sites`, `retry`, `transport` and `identity`.
 
 use std::num::NonZeroU32;
 
@@ -18,15 +18,17 @@ section! {
 }
 
 section! {
-    /// How requests are tried again.
+    /// The backoff and number of retries, resolved to a
+    /// [`RetryPolicy`](docstokg_policy::retry::RetryPolicy).
     RetrySettings {
         /// Attempts in all, the first included
         attempts: NonZeroU32 = 4,
         /// The first backoff after a transient fault, in milliseconds; doubles each time
         transient_base_ms: u64 = 200,
-        /// The least backoff after a 429 that states no Retry-After, in milliseconds; where limits are learned, the learned wait takes its place
+        /// The shortest backoff after a 429 without Retry-After, in milliseconds; if limits are
+        /// learned, the learned wait replaces it
         throttled_base_ms: u64 = 1_000,
-        /// The longest backoff of our own, in milliseconds; Retry-After is never cut to it
+        /// The longest backoff without Retry-After, in milliseconds; Retry-After is never cut to it
         ceiling_ms: u64 = 30_000,
     }
 }
@@ -34,48 +36,48 @@ section! {
 section! {
     /// Connections, timeouts and caps.
     TransportSettings {
-        /// The longest that a connection may take, TLS included, in seconds
+        /// The longest time for a connection, TLS included, in seconds
         connect_timeout_s: f64 = 10,
-        /// The longest from a connection to the headers of the answer, in seconds
+        /// The longest time from a connection to the headers of the response, in seconds
         header_timeout_s: f64 = 30,
-        /// The longest between two chunks of a body, in seconds
+        /// The longest time between two chunks of a body, in seconds
         idle_timeout_s: f64 = 30,
-        /// The fewest bytes a second that a body may come in; 0 for any
+        /// The lowest rate of a body, in bytes a second; 0 for any
         min_throughput_bytes_s: u64 = 64,
         /// The time over which the throughput is measured, in seconds
         throughput_window_s: f64 = 30,
-        /// How long the reader of a stream may pause, in seconds
+        /// The longest pause of the reader of a stream, in seconds
         consumer_timeout_s: f64 = 60,
-        /// The largest body kept in memory, decoded
+        /// The largest body in memory, decoded, in bytes
         max_body_bytes: u64 = 67_108_864,
-        /// The largest file written
+        /// The largest file, in bytes
         max_file_bytes: u64 = 17_179_869_184,
-        /// The most by which a decoded body may exceed what was sent
+        /// The largest ratio of a decoded body to the received bytes
         max_decode_ratio: NonZeroU32 = 200,
-        /// Redirects followed at most
+        /// The largest number of redirects that are followed
         max_redirects: u32 = 10,
-        /// Whether a redirect may lead from https to http
+        /// Allows redirects from https to http
         allow_downgrade: bool = false,
-        /// Whether URLs found in answers may lead to loopback, private and link-local addresses
+        /// Allows URLs found in responses to lead to loopback, private and link-local addresses
         allow_internal: bool = false,
         /// The deadline of a request, in seconds; 0 for none
         deadline_s: f64 = 120,
-        /// What has reached the disk before a file appears: `batched` (contents and name, many
-        /// files in one go) or `none`
+        /// The data that must be on the disk before a file appears: `batched` (contents and name,
+        /// for many files together) or `none`
         durability: Durability = "batched",
     }
 }
 
 section! {
-    /// Who is asking: the User-Agent.
+    /// The identity of the client: the content of the User-Agent.
     IdentitySettings {
         /// An e-mail address at which operators can reach you; several services serve you better
         /// with one
         mailto: String => "none",
         /// A page about your project
         url: String => "none",
-        /// Which hosts receive the e-mail address: `services` (those asked for metadata) or
-        /// `everywhere`
+        /// The hosts that receive the e-mail address: `services` (those that are queried for
+        /// metadata) or `everywhere`
         contact: Contact = "services",
     }
 }

@@ -1,4 +1,4 @@
-//! Bodies written to a file, which may continue an unfinished one.
+//! The delivery of bodies to a file, which may continue an unfinished one.
 
 use http::header::HeaderMap;
 use http::{Method, StatusCode};
@@ -14,14 +14,14 @@ use crate::download::{FileTarget, PartFile, ResumableDownload, ResumeStart};
 use crate::error::ErrorKind;
 use crate::response::{ResponseHead, SavedFile};
 
-/// What an unfinished download has, and from where on the rest was asked for.
+/// The part file of an unfinished download, and the position from which the rest was requested.
 pub(crate) struct UnfinishedDownload {
     partial: Option<ResumableDownload>,
     rest: Option<u64>,
     start: ResumeStart,
 }
 
-/// Written to a file.
+/// The delivery that writes the body to a file.
 impl Delivery for FileTarget<'_> {
     type Prepared = UnfinishedDownload;
     type Received = SavedFile;
@@ -66,7 +66,7 @@ impl Delivery for FileTarget<'_> {
         answer: UnreadAnswer<'_>,
         prepared: UnfinishedDownload,
     ) -> Result<DeliveredBody<SavedFile>, ReadError> {
-        // A part that was not requested is no file.
+        // A part that was not requested is not a file.
         let is_file = answer.head.status.is_success()
             && *answer.method != Method::HEAD
             && prepared.start != ResumeStart::Useless;
@@ -80,7 +80,7 @@ impl Delivery for FileTarget<'_> {
     }
 
     fn may_be_cached(&self) -> bool {
-        // What is there of an unfinished file has validators of its own.
+        // An unfinished file has its own validators.
         !self.resume
     }
 
@@ -158,7 +158,7 @@ impl FileTarget<'_> {
                 }
             }
         }
-        // A caller that resumes gives the file its final name later, and makes it durable then.
+        // A caller that resumes renames the file and makes it durable later.
         let finished = if self.resume {
             self.files.finish_for_now(part).await
         } else {

@@ -3,7 +3,8 @@
 use super::{ContentRefusal, DetectedFormat};
 use crate::format::OntologyFormat;
 
-/// Keys of the outermost object, or of the objects of the outermost array, as far as `text` goes.
+/// Returns the keys of the outermost object, or of the objects of the outermost array, as far as
+/// `text` reaches.
 fn keys(text: &[u8]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     let mut stack: Vec<u8> = Vec::new();
@@ -34,7 +35,7 @@ fn keys(text: &[u8]) -> Vec<String> {
     keys
 }
 
-/// Length of the string at the start, with its quotes.
+/// Returns the length of the string at the start, with its quotes.
 fn string_end(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -55,7 +56,7 @@ pub(super) fn detect(text: &[u8]) -> DetectedFormat {
     if keys.iter().any(|key| key.starts_with('@')) {
         return DetectedFormat::Ontology(OntologyFormat::JsonLd);
     }
-    // A single graph has these keys at the top in some exports.
+    // Some exports have the keys of a single graph at the top level.
     if has("nodes") && has("edges") {
         return DetectedFormat::Ontology(OntologyFormat::OboGraph);
     }
@@ -70,12 +71,12 @@ pub(super) fn detect(text: &[u8]) -> DetectedFormat {
     DetectedFormat::Refused(ContentRefusal::OtherJson(shown.join(", ")))
 }
 
-/// Whether `{` is followed by a key, as in JSON and not as in `TriG`.
+/// Returns true if `{` is followed by a key, as in JSON and not as in `TriG`.
 pub(super) fn has_string_key(text: &[u8]) -> bool {
     matches!(text[1..].trim_ascii_start().first(), Some(b'"' | b'}'))
 }
 
-/// Whether `[` starts an array of values, and neither a blank node nor a stanza.
+/// Returns true if `[` starts an array of values, and neither a blank node nor a stanza.
 pub(super) fn is_array(text: &[u8]) -> bool {
     let rest = text[1..].trim_ascii_start();
     match rest.first() {
@@ -85,7 +86,7 @@ pub(super) fn is_array(text: &[u8]) -> bool {
     }
 }
 
-/// The deepest nesting of a JSON text, well-formed or not.
+/// Returns the deepest nesting of a JSON text, well-formed or not.
 pub(crate) fn depth(text: &[u8]) -> usize {
     let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
     while at < text.len() {

@@ -145,7 +145,7 @@ fn hints_decide_what_bytes_leave_open() {
         detect(broken, None),
         DetectedFormat::Refused(ContentRefusal::Text)
     );
-    // A hint never makes an ontology of a page.
+    // A hint never makes a page an ontology.
     assert_eq!(
         detect(b"<html>", Some(OntologyFormat::Turtle)),
         DetectedFormat::Refused(ContentRefusal::Html)

@@ -1,4 +1,4 @@
-//! Tells RDF/XML, OWL/XML, web pages and error answers apart by their root element.
+//! Tells RDF/XML, OWL/XML, web pages and error responses apart by their root element.
 
 use super::{ContentRefusal, DetectedFormat};
 use crate::format::OntologyFormat;
@@ -6,13 +6,14 @@ use crate::format::OntologyFormat;
 const RDF: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
 const OWL: &str = "http://www.w3.org/2002/07/owl#";
 
-/// What an XML or HTML text is, or none if it is neither (Turtle starts with `<` as well).
+/// Returns the [`DetectedFormat`] of an XML or HTML text, or `None` for other texts. Turtle starts
+/// with `<` as well.
 pub(super) fn detect(text: &[u8]) -> Option<DetectedFormat> {
     let start = &text[..text.len().min(64)];
     let is_xml = start.starts_with(b"<?xml");
     let root = root_tag(text);
     let Some(tag) = root else {
-        // Longer than the head before its root, or cut there: still XML.
+        // The root may lie beyond the head, or be cut by its end: still XML.
         let is_markup = is_xml || text.starts_with(b"<!DOCTYPE") || text.starts_with(b"<!--");
         let is_rdf = memchr::memmem::find(text, RDF.as_bytes()).is_some();
         return is_markup.then(|| {
@@ -72,7 +73,7 @@ fn starts_with_ignoring_case(text: &[u8], start: &[u8]) -> bool {
         .is_some_and(|head| head.eq_ignore_ascii_case(start))
 }
 
-/// The first start tag, without its brackets.
+/// Returns the first start tag, without its brackets.
 fn root_tag(text: &[u8]) -> Option<String> {
     let mut at = 0;
     loop {
@@ -116,7 +117,7 @@ fn doctype_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The code of an answer such as `<Error><Code>AccessDenied</Code>…`.
+/// Returns the code of an error response such as `<Error><Code>AccessDenied</Code>…`.
 fn error_code(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(&text[..text.len().min(2048)]).into_owned();
     let code = text

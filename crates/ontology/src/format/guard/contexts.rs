@@ -1,15 +1,16 @@
 //! Bounds on JSON-LD contexts, judged before the parser sees them.
 //!
 //! The parser resolves the terms of a context by recursion, one step for each term that refers to
-//! another, and copies the whole context wherever another begins. So a chain of terms takes stack,
-//! and a few bytes of file can take gigabytes. [`ContextScan`] finds the contexts in a JSON text as
-//! its bytes pass, and [`ContextBudget`] adds up what they cost; [`ContextBudget::add_remote`]
-//! judges a document that a context refers to.
+//! another. The whole context is copied wherever another begins. So a chain of terms uses stack,
+//! and a few bytes of file can use gigabytes. [`ContextScan`] finds the contexts in a JSON text as
+//! its bytes pass. [`ContextBudget`] adds up their costs, and [`ContextBudget::add_remote`] judges
+//! a document that a context refers to.
 //!
 //! The parser also repeats texts: the IRI of a node in each of its statements, a namespace in each
-//! name that begins with its prefix, a language tag in each text. Where it hands nothing over before
-//! all of a file (or of a list of types) is expanded, [`ContextBudget::judge_kept`] and the list of
-//! types bound the product of the longest text and the number of values.
+//! name with its prefix, a language tag in each text. Some files are expanded completely before the
+//! parser returns a statement, and lists of types are always expanded at once. There
+//! [`ContextBudget::judge_kept`] and the check of the list bound the longest text times the number
+//! of values.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,84 +19,86 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use url::Url;
 
-/// The longest chain of terms that refer to each other. Real contexts have two or three.
+/// Maximum length of a chain of terms that refer to each other. Real contexts have two or three.
 const MAX_CHAIN: usize = 32;
-/// Contexts within the terms of contexts, and objects with contexts within each other.
+/// Maximum nesting of contexts within terms of contexts, and of objects with contexts.
 const MAX_NESTING: usize = 8;
-/// The longest text of one context.
+/// Maximum length of the text of one context, in bytes.
 const MAX_CONTEXT_BYTES: usize = 4 << 20;
-/// Contexts in one list: the parser can link them all.
+/// Maximum number of contexts in one list: the parser can link them all.
 const MAX_LIST: usize = 1000;
-/// Terms beside an `@import`: chains run through both documents.
+/// Maximum number of terms beside an `@import`: chains run through both documents.
 const MAX_TERMS_WITH_IMPORT: usize = 8;
-/// Bytes that all contexts take when they are expanded.
+/// Maximum size of all expanded contexts, in bytes.
 const MAX_BYTES: u64 = 8 << 20;
-/// The same, if a use of a term can copy them.
+/// Maximum size of all expanded contexts, in bytes, if a use of a term can copy them.
 const MAX_SCOPED_BYTES: u64 = 512 << 10;
-/// Bytes that are copied while contexts are processed.
+/// Maximum number of bytes that are copied while contexts are processed.
 const MAX_COPIED_BYTES: u64 = 1 << 30;
-/// Bytes that are copied for the values of terms that have contexts of their own: seconds.
+/// Maximum number of bytes that are copied for the values of terms with their own contexts. The
+/// copies take seconds.
 const MAX_BYTES_COPIED_FOR_VALUES: u64 = 16 << 30;
-/// Bytes of a term beside its texts.
+/// Memory of a term besides its texts, in bytes.
 const TERM_BYTES: u64 = 200;
-/// Bytes of repeated texts that are kept in memory at once.
+/// Maximum size of repeated texts that are in memory at once, in bytes.
 const MAX_REPEATED_BYTES: u64 = 192 << 20;
-/// Contexts in the lists of terms that are processed for all values together. Each may be an error,
-/// and errors are kept until the value is expanded.
+/// Maximum number of contexts in the lists of terms, processed for all values together. Each may
+/// cause an error, and errors are kept until the value is expanded.
 const MAX_LISTED_FOR_VALUES: u64 = 1 << 20;
 
-/// What one context, with those in it, needs.
+/// The costs of one context, including the contexts in it. [`ContextBudget`] adds them up.
 #[derive(Debug, Default)]
 struct ContextWeight {
     terms: u64,
-    /// Contexts, and references to contexts.
+    /// Number of contexts, and of references to contexts.
     contexts: u64,
     references: Vec<String>,
     longest_text: u64,
-    /// The length of all texts together.
+    /// The length of all texts together, in bytes.
     text: u64,
     chain: u64,
-    /// The most contexts that can build on each other: those of a list, and those within terms.
+    /// Maximum number of contexts that can build on each other, in a list or within terms.
     layers: u64,
     has_scoped: bool,
-    /// The longest list of contexts within a term.
+    /// Length of the longest list of contexts within a term.
     longest_scoped_list: u64,
-    /// Whether a context within a term refers to another document.
+    /// True if a context within a term refers to another document.
     has_scoped_reference: bool,
     /// Terms that are defined as a keyword or as another term.
     aliases: Vec<(String, String)>,
 }
 
-/// A budget that a guard and the loader of remote contexts share.
+/// A [`ContextBudget`] that a guard and the loader of remote contexts share.
 pub(crate) type SharedBudget = Arc<Mutex<ContextBudget>>;
 
-/// The costs of all contexts of a document.
+/// The costs of all contexts of a document, as sums of [`ContextWeight`]s.
 #[derive(Debug, Default)]
 pub(crate) struct ContextBudget {
     bytes: u64,
     contexts: u64,
     has_scoped: bool,
-    /// Values of the file so far.
+    /// Number of values of the file so far.
     values: u64,
-    /// How often a remote context can be processed, for each that is referred to.
+    /// Number of times that a remote context can be processed, through references of other
+    /// contexts.
     repetitions: u64,
     /// Remote contexts that refer to others.
     referring: HashSet<String>,
-    /// The longest text that a term, a prefix or a language of a context stands for.
+    /// Length of the longest text of a term, a prefix or a language of a context, in bytes.
     term_text: u64,
     longest_scoped_list: u64,
-    /// The keyword that a term stands for.
+    /// The keyword of each term that stands for one.
     keywords: HashMap<String, String>,
-    /// The texts of the file, if the parser keeps all of it.
+    /// The texts of the file, if the parser keeps all of the file.
     kept: Option<KeptTexts>,
 }
 
-/// The texts of a file that a parser repeats before it hands anything over.
+/// The texts of a file that a parser repeats before it returns the first statement.
 #[derive(Debug, Default)]
 struct KeptTexts {
     values: u64,
     longest_key: u64,
-    /// The longest text by the key that it is a value of.
+    /// Length of the longest text, by the key that has the text as a value.
     longest_by_key: HashMap<String, u64>,
 }
 
@@ -123,16 +126,18 @@ impl KeptTexts {
 }
 
 impl ContextBudget {
-    /// Counts a context of the document, or says why it is refused.
+    /// Counts a context of the document.
+    ///
+    /// Returns the reason if the context is refused.
     fn add(&mut self, context: &Value) -> Result<(), String> {
         let mut weight = ContextWeight::default();
         weight.add(context, 0)?;
         self.charge(weight)
     }
 
-    /// Judges a file whose statements are all kept until its end, or says why it is refused.
+    /// Judges a file whose statements are all kept until its end.
     ///
-    /// The caller bounds how deep the document is nested.
+    /// Returns the reason if the file is refused. The caller bounds the nesting of the document.
     pub(crate) fn judge_kept(&mut self, document: &Value) -> Result<(), String> {
         let mut texts = KeptTexts::default();
         texts.add(document, "");
@@ -163,7 +168,7 @@ impl ContextBudget {
         Ok(())
     }
 
-    /// Judges a list of types: they are expanded together.
+    /// Judges the length of a list of types, which are expanded together.
     fn judge_types(&self, types: u64) -> Result<(), String> {
         let longest = self.term_text + TERM_BYTES;
         if longest.saturating_mul(types) > MAX_REPEATED_BYTES {
@@ -174,15 +179,15 @@ impl ContextBudget {
         Ok(())
     }
 
-    /// Returns whether a key of the file stands for `@type`.
+    /// Returns true if a key of the file stands for `@type`.
     fn is_type(&self, key: &str) -> bool {
         key == "@type" || self.keywords.get(key).is_some_and(|word| word == "@type")
     }
 
-    /// Counts a remote document, or says why it is refused.
+    /// Counts a remote document. Returns the reason if the document is refused.
     ///
-    /// Its contexts may refer to others in turn. The parser bounds neither how often that repeats
-    /// nor a circle through the terms of a context, so both are excluded here.
+    /// Its contexts may refer to further documents. The parser does not bound repeated references,
+    /// or circles through the terms of a context, so this check excludes both.
     pub(crate) fn add_remote(&mut self, url: &str, document: &[u8]) -> Result<(), String> {
         let document: Value = serde_json::from_slice(document)
             .map_err(|error| format!("the context is not JSON: {error}"))?;
@@ -208,8 +213,8 @@ impl ContextBudget {
         self.judge_repeated()
     }
 
-    /// Counts values: the parser copies the whole context for each that belongs to a term with a
-    /// context of its own.
+    /// Counts values: the parser copies the whole context for each value of a term with its own
+    /// context.
     fn add_values(&mut self, values: u64) -> Result<(), String> {
         self.values = self.values.saturating_add(values);
         if self.has_scoped && self.values.saturating_mul(self.bytes) > MAX_BYTES_COPIED_FOR_VALUES {
@@ -217,7 +222,7 @@ impl ContextBudget {
                 "the file has too many values for terms with their own contexts".to_owned(),
             );
         }
-        // A list of one is what terms usually have.
+        // Terms usually have a list of one context.
         let listed = self.longest_scoped_list.saturating_sub(1);
         if self.values.saturating_mul(listed) > MAX_LISTED_FOR_VALUES {
             return Err("the file has too many values for terms with lists of contexts".to_owned());
@@ -236,7 +241,7 @@ impl ContextBudget {
         self.longest_scoped_list = self.longest_scoped_list.max(weight.longest_scoped_list);
         self.add_aliases(weight.aliases);
         let bytes = (weight.terms + 1).saturating_mul(text.saturating_add(TERM_BYTES));
-        // A context that the file repeats replaces the one before it.
+        // A context that the file repeats replaces the one before.
         self.bytes = self.bytes.max(bytes);
         self.has_scoped |= weight.has_scoped;
         let most = if self.has_scoped {
@@ -257,7 +262,7 @@ impl ContextBudget {
         Ok(())
     }
 
-    /// Notes the terms that stand for keywords, also through other terms.
+    /// Adds the terms that stand for keywords, directly or through other terms.
     fn add_aliases(&mut self, mut aliases: Vec<(String, String)>) {
         loop {
             let before = aliases.len();
@@ -281,7 +286,7 @@ impl ContextBudget {
 }
 
 impl ContextWeight {
-    /// Adds a context and those within its terms, `nesting` levels deep.
+    /// Adds a context and the contexts within its terms, `nesting` levels deep.
     fn add(&mut self, context: &Value, nesting: usize) -> Result<(), String> {
         match context {
             Value::Array(contexts) if contexts.len() > MAX_LIST => {
@@ -360,9 +365,9 @@ impl ContextWeight {
     }
 }
 
-/// The number of terms in the longest chain in which each refers to the next.
+/// Returns the number of terms in the longest chain in which each refers to the next.
 fn longest_chain(terms: &Map<String, Value>) -> Result<usize, String> {
-    // Terms are settled from the ends of the chains, without recursion.
+    // Resolve terms from the ends of the chains, without recursion.
     let mut users: HashMap<&str, Vec<&str>> = HashMap::new();
     let mut open: HashMap<&str, usize> = HashMap::new();
     for (term, definition) in terms {
@@ -400,7 +405,7 @@ fn longest_chain(terms: &Map<String, Value>) -> Result<usize, String> {
     Ok(chain)
 }
 
-/// The other terms of a context that the definition of one can need.
+/// Returns the other terms of a context that the definition of one term may need.
 fn used_terms<'a>(
     term: &'a str,
     definition: &'a Value,
@@ -418,26 +423,26 @@ fn used_terms<'a>(
         .filter(move |used| *used != term)
 }
 
-/// The part of a compact IRI before its colon; a colon at the start is left out.
+/// Returns the part of a compact IRI before its colon; a colon at the start is skipped.
 fn prefix(text: &str) -> Option<&str> {
     let text = text.strip_prefix(':').unwrap_or(text);
     Some(text.split_once(':')?.0)
 }
 
-/// The longest key that is kept: `@context` with every letter escaped.
+/// Maximum length of a key that is kept: `@context` with every letter escaped, in bytes.
 const MAX_KEY_BYTES: usize = 64;
 
 /// An object or array that is open.
 #[derive(Debug, Default)]
 struct OpenBracket {
     has_context: bool,
-    /// Objects with contexts within each other, in what is closed so far.
+    /// Number of nested objects with contexts, in the part that is closed so far.
     levels: usize,
-    /// How many types a list of types has so far.
+    /// Number of types so far, if this is a list of types.
     types: Option<u64>,
 }
 
-/// A search for contexts in JSON that passes by.
+/// Finds contexts in a JSON text as its bytes pass.
 #[derive(Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -449,19 +454,19 @@ pub(crate) struct ContextScan {
     /// The start of the current or last string, with its quotes.
     string: Vec<u8>,
     is_after_string: bool,
-    /// Whether the value of `@context` is awaited.
+    /// True if the next value is that of `@context`.
     is_awaited: bool,
-    /// Whether the value of `@type` is awaited.
+    /// True if the next value is that of `@type`.
     is_type_awaited: bool,
-    /// The context that is being read, and how many brackets are open around it.
+    /// The number of open brackets around the current context, and the text of the context.
     context: Option<(usize, Vec<u8>)>,
     open: Vec<OpenBracket>,
 }
 
 impl ContextScan {
-    /// Looks at the next bytes; says why a context that ends in them is refused.
+    /// Scans the next bytes, and adds contexts that end in them to `budget`.
     ///
-    /// The caller bounds how deep brackets are nested.
+    /// Returns the reason if a context is refused. The caller bounds the nesting of brackets.
     pub(crate) fn pass(&mut self, bytes: &[u8], budget: &mut ContextBudget) -> Result<(), String> {
         let mut values = 0;
         for &byte in bytes {

@@ -15,7 +15,7 @@ fn refusal(text: &str) -> String {
     whole
 }
 
-/// A context whose terms each refer to the next, as `definition` does it.
+/// Returns a context whose terms each refer to the next, in the way that `definition` writes.
 fn chain(length: usize, definition: impl Fn(usize) -> String) -> String {
     let terms: Vec<_> = (0..length)
         .map(|n| format!("\"t{n}\": {}", definition(n + 1)))
@@ -150,13 +150,14 @@ fn remote_contexts_are_judged_with_those_they_refer_to() {
     assert!(refused.unwrap().contains("too many contexts"));
 }
 
-/// Judges a file that is kept whole, as [`ContextBudget::judge_kept`] is called.
+/// Judges a file that is kept as a whole, by
+/// [`ContextBudget::judge_kept`](crate::format::guard::contexts::ContextBudget::judge_kept).
 fn judge_kept(text: &str) -> Result<(), String> {
     let mut budget = scan(text, 8192)?;
     budget.judge_kept(&serde_json::from_str(text).unwrap())
 }
 
-/// A text of 100 KiB without spaces.
+/// Returns a text of 100 KiB without spaces.
 fn long_text() -> String {
     format!("http://a/{}", "A".repeat(100 << 10))
 }

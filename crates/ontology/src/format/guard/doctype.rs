@@ -1,20 +1,20 @@
 //! The part of an XML file before its root element: entities are expanded here, within limits.
 //!
-//! Real OWL files declare entities for namespaces (`&owl;Class`), so they cannot be refused. They
-//! are expanded once, where they are declared, with a limit on each value; the document type
-//! is then passed on with plain values only. Entities that lie outside the file are never loaded,
-//! and entities with markup are never parsed: a file that uses one of them is invalid here.
+//! Real OWL files declare entities for namespaces (`&owl;Class`), so entities cannot be refused. An
+//! entity is expanded once, at its declaration, with a limit on each value. The document type is
+//! then passed on with plain values only. Entities outside of the file are never loaded, and
+//! entities with markup are never parsed: a file that uses such an entity is invalid here.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 
 use crate::format::FormatLimits;
 
-/// Longest text before the root element.
+/// Maximum length of the text before the root element, in bytes.
 pub(crate) const MAX_PROLOG_BYTES: usize = 1 << 20;
-/// Entities within entities within entities.
+/// Maximum nesting of entities within entities.
 const MAX_ENTITY_DEPTH: usize = 16;
-/// References followed while entities are expanded.
+/// Maximum number of references that are followed while entities are expanded.
 const MAX_ENTITY_REFERENCES: usize = 1_000_000;
 const PREDEFINED: [(&str, &str); 5] = [
     ("lt", "<"),
@@ -24,16 +24,16 @@ const PREDEFINED: [(&str, &str); 5] = [
     ("apos", "'"),
 ];
 
-/// What stands before the root element.
+/// The part of an XML file before its root element.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Prolog {
-    /// Where the root element starts.
+    /// Offset of the root element.
     pub root_at: usize,
-    /// Where the document type starts and ends.
+    /// Start and end of the document type, as offsets.
     pub doctype: Option<(usize, usize)>,
-    /// The text of the document type's replacement.
+    /// The text that replaces the document type.
     pub replacement: Vec<u8>,
-    /// Length of each entity's expanded value.
+    /// Length of the expanded value of each entity, in bytes.
     pub entities: HashMap<String, usize>,
     pub warnings: Vec<String>,
 }
@@ -43,7 +43,7 @@ pub(crate) enum ScannedProlog {
     /// More bytes are needed.
     Incomplete,
     Complete(Prolog),
-    /// The file is refused; where and why.
+    /// The file is refused: the offset, and the reason.
     Refused(usize, String),
 }
 
@@ -99,7 +99,7 @@ fn skip_past(bytes: &[u8], end: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, end).map(|at| at + end.len())
 }
 
-/// The end of a declaration that starts at 0, past its `>`; quoted text may hold one.
+/// Returns the end of a declaration that starts at 0, past its `>`. Quoted text may contain `>`.
 fn declaration_end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     while let Some(step) = memchr::memchr3(b'>', b'"', b'\'', &bytes[at..]) {
@@ -112,7 +112,7 @@ fn declaration_end(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// Length of the document type, or none if it goes on beyond `bytes`.
+/// Returns the length of the document type, or `None` if the declaration continues beyond `bytes`.
 fn read_doctype(
     bytes: &[u8],
     limits: &FormatLimits,
@@ -128,7 +128,7 @@ fn read_doctype(
         prolog
             .warnings
             .push("the external document type (DTD) is not loaded".to_owned());
-        // Public identifiers are quoted and may hold brackets.
+        // Public identifiers are quoted and may contain brackets.
         match external_subset_end(bytes) {
             Some(end) => at = end,
             None => return Ok(None),
@@ -227,7 +227,7 @@ fn read_declaration(
     Ok(())
 }
 
-/// Replaces character references, which are the only ones that count where a value is declared.
+/// Replaces character references, the only references that count in the declaration of a value.
 fn expand_characters(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -257,7 +257,7 @@ struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
-    /// Appends the text of an entity; `Ok(false)` if it has none that may be used.
+    /// Appends the text of an entity; `Ok(false)` if the entity has no usable text.
     fn append(&self, name: &str, depth: usize, out: &mut String) -> Result<bool, String> {
         let Some(EntityDeclaration::Text(text)) = self.declared.get(name) else {
             return Ok(false);
@@ -307,7 +307,7 @@ impl Expansion<'_> {
     }
 }
 
-/// The document type with expanded entities, on as many lines as before.
+/// Writes the document type with expanded entities, on as many lines as before.
 fn write_replacement(
     doctype: &[u8],
     declared: &HashMap<String, EntityDeclaration>,

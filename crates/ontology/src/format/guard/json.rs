@@ -10,8 +10,10 @@ use super::{SharedWatch, refuse};
 use crate::format::FormatLimits;
 use crate::format::report::FormatProblem;
 
-/// Passes JSON on; strings and numbers are limited in length. If asked for, nesting is limited in
-/// depth, and values that readers do not agree about are refused.
+/// Passes JSON on, with limits on the length of strings and numbers.
+///
+/// [`JsonGuard::with_depth`] adds a limit on nesting, and refuses values that readers interpret
+/// differently.
 pub(crate) struct JsonGuard<R> {
     inner: R,
     limit: usize,
@@ -44,15 +46,15 @@ impl<R: Read> JsonGuard<R> {
         }
     }
 
-    /// Bounds how deep objects and arrays are nested, and refuses numbers that do not fit a double
-    /// and halves of characters.
+    /// Bounds the nesting of objects and arrays. Refuses numbers that do not fit a double, and
+    /// single halves of surrogate pairs.
     pub(crate) fn with_depth(mut self, max_depth: usize) -> Self {
         self.max_depth = Some(max_depth);
         self.values = Some(ValueScan::default());
         self
     }
 
-    /// Judges the contexts of a JSON-LD file as well. Needs a bound of depth.
+    /// Judges the contexts of a JSON-LD file as well. Needs [`JsonGuard::with_depth`].
     pub(crate) fn with_contexts(mut self, scan: ContextScan, budget: SharedBudget) -> Self {
         self.contexts = Some((scan, budget));
         self
@@ -80,7 +82,7 @@ impl<R: Read> JsonGuard<R> {
         self.judge_values(|values| values.pass_code(bytes))
     }
 
-    /// Refuses what is wrong with values, if they are judged.
+    /// Refuses values with a fault, if values are judged.
     fn judge_values(
         &mut self,
         judge: impl FnOnce(&mut ValueScan) -> Result<(), String>,

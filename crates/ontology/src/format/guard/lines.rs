@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-/// How far behind the newest byte a position can still be looked up.
+/// Number of bytes behind the newest byte in which a position can still be looked up.
 const WINDOW_BYTES: u64 = 1 << 20;
 
-/// The offsets of recent newlines.
+/// The offsets of recent newlines, for [`LineIndex::position`].
 #[derive(Debug, Default)]
 pub(crate) struct LineIndex {
     /// Offsets of the bytes after newlines, oldest first.
     starts: VecDeque<u64>,
-    /// Newlines that are no longer in `starts`.
+    /// Number of newlines that are no longer in `starts`.
     forgotten: u64,
     /// Start of the line before the oldest one in `starts`.
     oldest_start: u64,
@@ -32,7 +32,7 @@ impl LineIndex {
         }
     }
 
-    /// Line and column, from 1, of an offset. Columns count bytes.
+    /// Returns line and column of an offset, from 1. Columns count bytes.
     pub(crate) fn position(&self, offset: u64) -> (u64, u64) {
         let behind = self.starts.partition_point(|&start| start <= offset);
         let start = behind
@@ -44,7 +44,7 @@ impl LineIndex {
         )
     }
 
-    /// The line of the newest byte.
+    /// Returns the line of the newest byte.
     pub(crate) fn last_line(&self) -> u64 {
         self.forgotten + self.starts.len() as u64 + 1
     }

@@ -1,14 +1,15 @@
-//! Reads and checks ahead of a parser, on a thread of its own: a parser that runs on one thread is
-//! what large files wait for.
+//! Reads and checks ahead of a parser, on a separate thread.
+//!
+//! For large files the parser is the bottleneck, because it runs on one thread.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 const BLOCK_BYTES: usize = 64 << 10;
-/// Blocks that wait for the parser.
+/// Maximum number of blocks that wait for the parser.
 const MAX_WAITING_BLOCKS: usize = 4;
 
-/// What was read ahead, as a reader.
+/// The reader of the blocks that were read ahead.
 pub(crate) struct ReadAhead {
     blocks: Receiver<io::Result<Vec<u8>>>,
     block: Vec<u8>,
@@ -16,7 +17,8 @@ pub(crate) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Runs `parse` on this thread while another reads for it. The other ends when `parse` does.
+    /// Runs `parse` on this thread while another thread reads ahead. The other thread ends when
+    /// `parse` returns.
     pub(crate) fn over<R: Read + Send, T>(reader: R, parse: impl FnOnce(Self) -> T) -> T {
         let (sender, blocks) = sync_channel(MAX_WAITING_BLOCKS);
         std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
-//! Runs a parser that calls itself on a thread whose stack is known to suffice.
+//! Runs a recursive parser on a thread with a stack of known size.
 //!
-//! The guards bound how deep a parser calls itself, whatever the file says. The stack of the
-//! thread that asks is not known here, and an overflow would abort the process.
+//! The guards bound the recursion of a parser, for any content of a file. The stack of the calling
+//! thread is not known here, and an overflow would abort the process.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -9,14 +9,14 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use docstokg_bulk::panic_containment::contained;
 
-/// The stack of a parser. Only what is used takes memory.
+/// Stack size of a parser's thread, in bytes. Only the used part takes memory.
 const STACK_BYTES: usize = 256 << 20;
 const BATCH_ITEMS: usize = 256;
 const BATCH_BYTES: usize = 256 << 10;
-/// Batches that wait for the receiver.
+/// Maximum number of batches that wait for the receiver.
 const WAITING_BATCHES: usize = 2;
 
-/// The way of a parser's items to the thread that asked for them.
+/// Sends the items of a parser to the thread that started the parser.
 pub(crate) struct ItemSender<T> {
     batches: SyncSender<Vec<T>>,
     batch: Vec<T>,
@@ -24,7 +24,7 @@ pub(crate) struct ItemSender<T> {
 }
 
 impl<T> ItemSender<T> {
-    /// Passes an item on that takes about `bytes`. Breaks if nobody wants more.
+    /// Sends an item that takes about `bytes`. Breaks if the receiver has stopped.
     pub(crate) fn send(&mut self, item: T, bytes: usize) -> ControlFlow<()> {
         self.batch.push(item);
         self.bytes += bytes;
@@ -44,10 +44,10 @@ impl<T> ItemSender<T> {
 }
 
 /// Runs `parse` on a thread with a large stack, and `receive` here for each item that it sends,
-/// until `receive` breaks. Returns what `parse` does, or `None` if it panicked.
+/// until `receive` breaks. Returns the result of `parse`, or `None` if it panicked.
 ///
 /// # Errors
-/// The thread cannot be started.
+/// The I/O error if the thread cannot be started.
 pub(crate) fn parse_apart<T: Send, E: Send>(
     parse: impl FnOnce(&mut ItemSender<T>) -> E + Send,
     receive: impl FnMut(T) -> ControlFlow<()>,
@@ -70,7 +70,7 @@ pub(crate) fn parse_apart<T: Send, E: Send>(
                 })
             })?;
         let _ = received.iter().flatten().try_for_each(receive);
-        // A parser that still sends learns from this that nobody receives.
+        // The parser's next send fails, so the parser stops.
         drop(received);
         Ok(parser.join().ok().flatten())
     })

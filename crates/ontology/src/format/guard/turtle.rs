@@ -6,13 +6,14 @@ use super::{SharedWatch, refuse};
 use crate::format::FormatLimits;
 use crate::format::report::FormatProblem;
 
-/// Prefix declarations in one file: the parser keeps them all.
+/// Maximum number of prefix declarations in one file: the parser keeps them all.
 const MAX_PREFIXES: u64 = 100_000;
 const MAX_PREFIX_BYTES: usize = 16 << 20;
-/// The longest base, with those that it is relative to: the parser copies it for every IRI.
+/// Maximum length of a base with the bases that it is relative to, in bytes. The parser copies the
+/// base for every IRI.
 const MAX_BASE_BYTES: usize = 8 << 10;
 
-/// What the next IRI declares.
+/// The kind of declaration that the next IRI belongs to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum IriDeclaration {
     Nothing,
@@ -29,7 +30,7 @@ enum TurtleState {
     Iri,
     /// After one or two quotes at the start of a string.
     Opening(u8, u8),
-    /// In a string that ends at as many quotes; those seen so far.
+    /// In a string that ends at as many quotes as it began with; the quotes seen so far.
     Text {
         quote: u8,
         length: u8,
@@ -42,7 +43,7 @@ enum TurtleState {
     },
 }
 
-/// Passes a Turtle file on.
+/// Passes a Turtle file on, within the limits of its parser.
 pub(crate) struct TurtleGuard<R> {
     inner: R,
     max_depth: usize,
@@ -53,12 +54,12 @@ pub(crate) struct TurtleGuard<R> {
     declared: IriDeclaration,
     /// Bytes of the IRIs of all prefixes.
     prefix_bytes: usize,
-    /// Bytes that the base has at most.
+    /// Maximum length of the base, in bytes.
     base_bytes: usize,
-    /// Bytes of the base that is being declared, and its first delimiter.
+    /// Length of the base that is being declared, in bytes. `delimiter` is its first delimiter.
     iri_bytes: usize,
     delimiter: Option<u8>,
-    /// The current word in lower case, as far as it can be `@prefix`.
+    /// The current word in lower case, up to the length of `@prefix`.
     word: [u8; 8],
     word_length: usize,
     /// The byte before the current word, or the last byte outside words.
@@ -127,7 +128,7 @@ impl<R: Read> TurtleGuard<R> {
                 seen: 0,
             },
             TurtleState::Opening(_, 2) => {
-                // An empty string, and this byte comes after it.
+                // An empty string ended before this byte.
                 self.within = TurtleState::Code;
                 return self.code(byte);
             }
@@ -200,7 +201,7 @@ impl<R: Read> TurtleGuard<R> {
             let delimiter = part.iter().find(|byte| b":/?#".contains(byte));
             self.delimiter = self.delimiter.or(delimiter.copied());
             if is_last {
-                // A relative one is added to the base before it.
+                // A relative base is added to the base before it.
                 let is_whole = self.delimiter == Some(b':');
                 let before = if is_whole { 0 } else { self.base_bytes };
                 self.base_bytes = before + self.iri_bytes;
@@ -231,7 +232,7 @@ impl<R: Read> TurtleGuard<R> {
     }
 }
 
-/// Whether a word after this byte is the rest of a prefixed name.
+/// Returns true if a word after this byte is the rest of a prefixed name.
 fn is_in_name(byte: u8) -> bool {
     byte.is_ascii_digit() || !byte.is_ascii() || matches!(byte, b':' | b'-' | b'_' | b'%' | b'\\')
 }
@@ -239,7 +240,7 @@ fn is_in_name(byte: u8) -> bool {
 fn string(quote: u8, length: u8, seen: u8, byte: u8) -> TurtleState {
     match byte {
         b'\\' => TurtleState::TextEscape { quote, length },
-        // A short string ends with its line at the latest: the parser reports it.
+        // A short string ends with its line at the latest; the parser reports the fault.
         b'\n' if length == 1 => TurtleState::Code,
         _ if byte == quote && seen + 1 == length => TurtleState::Code,
         _ if byte == quote => TurtleState::Text {

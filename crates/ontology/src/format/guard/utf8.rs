@@ -1,13 +1,13 @@
-//! Checks that a stream is UTF-8, wherever it is cut into pieces.
+//! Checks that a stream is UTF-8, at any division into blocks.
 
-/// The bytes of a character whose rest has not come yet.
+/// The bytes of a character that is not complete yet.
 #[derive(Debug, Default)]
 pub(crate) struct Utf8Check {
     pending: Vec<u8>,
 }
 
 impl Utf8Check {
-    /// False if the stream is no UTF-8, whatever follows.
+    /// Returns false if the stream cannot be UTF-8, for any further bytes.
     pub(crate) fn pass(&mut self, mut bytes: &[u8]) -> bool {
         while let (false, Some((&first, rest))) = (self.pending.is_empty(), bytes.split_first()) {
             self.pending.push(first);

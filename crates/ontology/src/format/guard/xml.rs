@@ -1,5 +1,7 @@
-//! Guards the RDF/XML parser: it takes a file that is cut between two tags for complete, and
-//! expands entities without limit.
+//! Guards the RDF/XML parser.
+//!
+//! The parser accepts a file that is cut between two tags as complete, and expands entities without
+//! limit.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -18,7 +20,7 @@ const MAX_ENTITY_NAME_BYTES: usize = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum XmlState {
-    /// Between tags.
+    /// In the text between tags.
     Text,
     /// After `<`, before it is known what follows.
     Markup,
@@ -31,12 +33,12 @@ enum XmlState {
     Instruction,
 }
 
-/// Passes an XML file on, its entities expanded in the document type.
+/// Passes an XML file on, with entities expanded in the document type.
 pub(crate) struct XmlGuard<R> {
     inner: R,
     limits: FormatLimits,
     watch: SharedWatch,
-    /// Bytes that were read ahead, and how many of them were passed on.
+    /// Bytes that were read ahead, and the number of them that were passed on.
     ahead: Vec<u8>,
     ahead_at: usize,
     is_started: bool,
@@ -46,7 +48,7 @@ pub(crate) struct XmlGuard<R> {
     tag: Vec<u8>,
     /// The last two bytes of a comment, section or instruction.
     tail: [u8; 2],
-    /// The name of a reference that is being read.
+    /// The name of the reference that is being read.
     reference: Option<Vec<u8>>,
     open: Vec<Element>,
     has_root: bool,
@@ -60,7 +62,7 @@ pub(crate) struct XmlGuard<R> {
     literal_depth: usize,
     passed: u64,
     expanded: u64,
-    /// Bytes of the entities in the current tag.
+    /// Bytes of the expanded entities in the current tag.
     expanded_in_tag: usize,
 }
 
@@ -143,7 +145,7 @@ impl<R: Read> XmlGuard<R> {
         }
     }
 
-    /// Judges the end of the file.
+    /// Judges the end of the file: every element must be closed.
     fn finish(&self) -> io::Result<()> {
         if self.within != XmlState::Text || !self.open.is_empty() {
             let open = self.open.len();

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 const HEAD: &str = "<rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\">";
 
-/// What passes the guard when it reads `step` bytes at a time, or why it refuses.
+/// Returns the output of the guard for reads of `step` bytes, or the problem if it refuses.
 fn pass(text: &str, step: usize) -> Result<String, FormatProblem> {
     let watch = SharedWatch::default();
     let mut guard = XmlGuard::new(text.as_bytes(), FormatLimits::default(), Arc::clone(&watch));
@@ -81,7 +81,7 @@ fn what_costs_too_much_is_refused() {
             .message
             .contains("longer than")
     );
-    // Each of the outermost elements of a literal repeats the namespaces.
+    // Each outermost element of a literal repeats the namespaces.
     let namespaces: Vec<_> = (0..400)
         .map(|n| format!(" xmlns:n{n}='http://example.org/{n}'"))
         .collect();

@@ -1,4 +1,4 @@
-//! What an OBO file holds, for the report.
+//! Summary of an OBO file, for the [`ValidationReport`].
 
 use std::io::{self, Read};
 
@@ -143,7 +143,7 @@ fn read_header(clauses: &[Clause], report: &mut ValidationReport, problems: &mut
     }
 }
 
-/// The IRI that an OBO ontology name stands for.
+/// Returns the IRI of an OBO ontology name.
 fn ontology_iri(name: &str) -> String {
     if name.contains("://") {
         return name.to_owned();
@@ -151,7 +151,7 @@ fn ontology_iri(name: &str) -> String {
     format!("http://purl.obolibrary.org/obo/{name}.owl")
 }
 
-/// `property_value: PROPERTY VALUE [DATATYPE]`, with the value as identifier or in quotes.
+/// Reads `property_value: PROPERTY VALUE [DATATYPE]`, with the value as identifier or in quotes.
 fn read_property(value: &str, report: &mut ValidationReport) {
     let Some((property, rest)) = value.split_once(char::is_whitespace) else {
         return;
@@ -179,7 +179,7 @@ fn read_property(value: &str, report: &mut ValidationReport) {
     }
 }
 
-/// The IRI of a property that is usually abbreviated.
+/// Returns the IRI of a property that is usually abbreviated.
 fn expand(property: &str) -> String {
     const PREFIXES: [(&str, &str); 6] = [
         ("dcterms:", "http://purl.org/dc/terms/"),

@@ -1,6 +1,6 @@
 //! Values of OBO clauses: identifiers, quoted texts, escapes.
 
-/// Tags whose value is an identifier, perhaps with a comment.
+/// Tags with an identifier as the value, perhaps with a comment.
 const IDENTIFIER_TAGS: [&str; 8] = [
     "id",
     "is_a",
@@ -12,7 +12,7 @@ const IDENTIFIER_TAGS: [&str; 8] = [
     "inverse_of",
 ];
 
-/// What is wrong with the value of a clause.
+/// Returns the fault of the value of a clause, if there is one.
 pub(super) fn fault(tag: &str, value: &str) -> Option<&'static str> {
     if tag == "is_obsolete" {
         let is_boolean = matches!(identifier(value), "true" | "false");
@@ -26,14 +26,14 @@ pub(super) fn fault(tag: &str, value: &str) -> Option<&'static str> {
             return Some("the definition has no quotes, or they do not end");
         };
         let rest = rest.trim_start();
-        // The list of sources is left out in some files, but if it starts it has to end.
+        // Some files omit the list of sources, but a list that starts must end.
         return (rest.starts_with('[') && !rest.contains(']'))
             .then_some("the list of sources has no closing bracket");
     }
     None
 }
 
-/// The identifier at the start of a value; comments and qualifiers follow it.
+/// Returns the identifier at the start of a value; comments and qualifiers follow it.
 pub(crate) fn identifier(value: &str) -> &str {
     value
         .split([' ', '\t', '!', '{'])
@@ -41,7 +41,7 @@ pub(crate) fn identifier(value: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// The text in quotes at the start of a value, as it is written, and what follows it.
+/// Returns the quoted text at the start of a value as written, and the rest of the value.
 pub(crate) fn quoted_text(value: &str) -> Option<(&str, &str)> {
     let body = value.strip_prefix('"')?;
     let mut is_escaped = false;
@@ -56,7 +56,7 @@ pub(crate) fn quoted_text(value: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// A text without its escapes.
+/// Returns a text with its escapes resolved.
 pub(crate) fn unescape(text: &str) -> String {
     if !text.contains('\\') {
         return text.to_owned();

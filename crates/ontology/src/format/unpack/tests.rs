@@ -23,7 +23,7 @@ fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
     writer.finish().unwrap().into_inner()
 }
 
-/// Replaces a name in both headers of an entry by one of the same length.
+/// Replaces a name in both headers of an entry by a name of the same length.
 fn renamed(mut archive: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let finder = memchr::memmem::Finder::new(from.as_bytes());

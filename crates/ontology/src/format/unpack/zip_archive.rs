@@ -16,11 +16,15 @@ const MAX_ZIP_COMMENT_BYTES: usize = u16::MAX as usize;
 
 /// Extracts a zip archive into the new directory `target`, which appears when it is complete.
 ///
-/// Refused are: names that are absolute, contain `..`, backslashes or control characters; links
-/// and other special files; encrypted, duplicate and too many entries; output beyond the limits.
+/// An archive is refused for:
+/// - Names that are absolute, or contain `..`, backslashes or control characters.
+/// - Links and other special files.
+/// - Encrypted or duplicate entries, or too many entries.
+/// - Output beyond the [`UnpackLimits`].
 ///
 /// # Errors
-/// If the archive is refused or corrupt, `target` exists, or a file operation fails.
+/// [`UnpackError`] if the archive is refused or corrupt, `target` exists, or a file operation
+/// fails.
 pub fn extract_zip(
     mut archive: impl Read + Seek,
     target: &Path,
@@ -74,7 +78,8 @@ fn extract_entry<R: Read + Seek>(
     if entry.encrypted() {
         return Err(refused("the entry is encrypted".to_owned()));
     }
-    // The kind of file is in the upper bits of the mode; none or 0 means a plain file.
+    // The kind of file is in the upper bits of the mode. Without these bits, the entry is a plain
+    // file.
     let kind = entry.unix_mode().unwrap_or(0) & 0o170_000;
     if entry.is_symlink() || !matches!(kind, 0 | 0o100_000 | 0o040_000) {
         return Err(refused("the entry is a link or a special file".to_owned()));
@@ -120,7 +125,7 @@ fn is_corruption(error: &io::Error) -> bool {
     )
 }
 
-/// Counts what comes out of an entry; sizes that the archive states are not trusted.
+/// Counts the output of an entry; the sizes that the archive declares are not trusted.
 struct LimitedReader<'a, R> {
     inner: &'a mut R,
     limits: &'a UnpackLimits,
@@ -152,7 +157,7 @@ fn zip_error(error: ZipError) -> UnpackError {
     }
 }
 
-/// The path of an entry, if it stays within its directory on every system.
+/// Returns the path of an entry, if the path stays within its directory on every system.
 fn safe_path(name: &str, limits: &UnpackLimits) -> Result<PathBuf, String> {
     let mut path = PathBuf::new();
     let mut depth = 0;
@@ -181,7 +186,7 @@ fn safe_path(name: &str, limits: &UnpackLimits) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// The number of entries that the archive states, before all of them are read into memory.
+/// Returns the number of entries that the archive declares, before they are read into memory.
 fn entry_count(archive: &mut (impl Read + Seek)) -> Result<u64, UnpackError> {
     let length = archive.seek(SeekFrom::End(0))?;
     let tail_length = length.min((END_RECORD_BYTES + MAX_ZIP_COMMENT_BYTES + 20) as u64);

@@ -20,7 +20,7 @@ use crate::format::{FormatLimits, OntologyFormat, ReadOptions};
 const BATCH_STATEMENTS: usize = 1024;
 const BATCH_BYTES: usize = 256 << 10;
 const CHUNK_BYTES: usize = 1 << 20;
-/// Terms that a thread collects before it takes the lock of the common set.
+/// Number of terms that a thread collects before it locks the common set.
 const SEEN_AT_ONCE: usize = 4096;
 
 pub(super) enum ValidationChunk {
@@ -37,7 +37,7 @@ pub(super) enum ValidationChunk {
 }
 
 impl ValidationChunk {
-    /// By how much the order of statements grows.
+    /// Returns the number of positions that the chunk takes in the order of statements.
     fn length(&self) -> u64 {
         match self {
             Self::Statements { quads, .. } => quads.len() as u64,
@@ -51,19 +51,19 @@ pub(super) struct Findings {
     pub distinct: DistinctTerms,
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct SharedValidation<'a> {
     limits: &'a FormatLimits,
-    /// Bytes read from the file so far.
+    /// Number of bytes read from the file so far.
     bytes: &'a AtomicU64,
-    /// Bytes of canonical lines so far.
+    /// Number of bytes of canonical lines so far.
     expanded: AtomicU64,
     errors: AtomicU64,
     is_stopped: AtomicBool,
     distinct: Mutex<DistinctTerms>,
 }
 
-/// The sending side of the queue.
+/// The sending side of the queue to the [`ValidationWorker`]s.
 pub(super) struct ChunkQueue<'a> {
     sender: SyncSender<ValidationChunk>,
     shared: &'a SharedValidation<'a>,
@@ -74,7 +74,7 @@ impl ChunkQueue<'_> {
     fn send(&mut self, work: impl FnOnce(u64) -> ValidationChunk) {
         let work = work(self.next_order);
         self.next_order += work.length();
-        // Receivers outlive the sender; if all threads panicked the scope panics as well.
+        // Receivers outlive the sender; if all threads panicked, the scope panics as well.
         let _ = self.sender.send(work);
     }
 
@@ -87,7 +87,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `produce` on this thread while others work off what it sends.
+/// Runs `produce` on this thread while worker threads process the chunks that it sends.
 pub(super) fn with_workers(
     options: &ReadOptions,
     bytes: &Arc<AtomicU64>,
@@ -155,7 +155,7 @@ impl<'a> ValidationWorker<'a> {
 
     fn run(mut self, receiver: &Mutex<Receiver<ValidationChunk>>) -> (Tally, FormatProblems) {
         loop {
-            // The lock is held while waiting: another thread waits for the lock instead.
+            // Other workers wait for the lock instead of for the queue.
             let next = lock(receiver).recv();
             let Ok(work) = next else { break };
             if self.shared.is_stopped.load(Ordering::Relaxed) {
@@ -240,7 +240,7 @@ impl<'a> ValidationWorker<'a> {
         }
     }
 
-    /// Stops the reading of a small file that means terabytes of statements.
+    /// Adds to the count of expanded bytes, and stops a small file that would expand to terabytes.
     fn account(&mut self, expanded: u64) {
         let total = self.shared.expanded.fetch_add(expanded, Ordering::Relaxed) + expanded;
         let bytes = self.shared.bytes.load(Ordering::Relaxed);
@@ -255,7 +255,7 @@ impl<'a> ValidationWorker<'a> {
     }
 }
 
-/// Statements on their way to the threads.
+/// Collects statements for a [`ValidationChunk`] before they are sent to the threads.
 #[derive(Default)]
 pub(super) struct StatementBatch {
     quads: Vec<Quad>,
@@ -282,7 +282,7 @@ impl StatementBatch {
     }
 }
 
-/// Cuts a line format into chunks of whole lines.
+/// Divides a line format into chunks of whole lines.
 pub(super) struct Chunks<R> {
     reader: CountedReader<R>,
     format: OntologyFormat,

@@ -1,5 +1,7 @@
-//! States with addresses that carry credentials. The queue gets them without; the process that
-//! knows the addresses puts them back, and another one looks them up or asks the user again.
+//! States with addresses that have credentials.
+//!
+//! The queue stores such a state without the addresses. The process that knows them restores them;
+//! another process looks them up again or needs the user.
 
 use docstokg_hub::redact_text;
 use serde::{Deserialize, Serialize};
@@ -10,20 +12,20 @@ use super::super::lookup::failure;
 use super::PullState;
 use crate::source::{Absence, AbsenceReason};
 
-/// What a persisted state lacks.
+/// The part of a [`PullState`] that is not persisted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(in super::super) enum WithheldSecrets {
-    /// Nothing.
+    /// The whole state is persisted.
     #[default]
     Nothing,
-    /// Addresses that a source named: it can be asked again.
+    /// Addresses from a source are missing: the source can be queried again.
     Locations,
-    /// What the user wrote: only the user can say it again.
+    /// The address from the user is missing: only the user can give it again.
     Request,
 }
 
 impl PullState {
-    /// Returns what is not persisted of this state.
+    /// Returns the part of this state that is not persisted.
     pub(in super::super) fn withheld(&self) -> WithheldSecrets {
         let wanted = &self.wanted;
         let pinned = self.pin.as_ref().map(|pin| &pin.url);
@@ -38,7 +40,7 @@ impl PullState {
         } else {
             WithheldSecrets::Nothing
         };
-        // One that was read from the queue lacks what it lacked there.
+        // A state from the queue already lacks the part that was withheld there.
         self.withheld.max(found)
     }
 
@@ -61,7 +63,7 @@ impl PullState {
         kept
     }
 
-    /// Puts back what was not persisted, as this process knows it.
+    /// Restores the part that was not persisted, from the state that this process knows.
     pub(in super::super) fn restored(mut self, known: Self) -> Self {
         (self.wanted, self.pin) = (known.wanted, known.pin);
         self.locations = known.locations;
@@ -69,7 +71,7 @@ impl PullState {
         self
     }
 
-    /// Forgets the locations, so that the sources are asked for them again.
+    /// Removes the locations, so that the sources are queried for them again.
     pub(in super::super) fn looking_again(mut self) -> Self {
         self.locations = self
             .pin
@@ -91,7 +93,7 @@ impl PullState {
                      --url or --spec"
                 .to_owned(),
         };
-        // What was tried before says less than what has to be done.
+        // Earlier failures matter less than the action that the user must take.
         self.tried = vec![failure("direct", None, absence, None)];
         self
     }

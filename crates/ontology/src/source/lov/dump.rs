@@ -16,16 +16,16 @@ const DISTRIBUTION: &str = "http://www.w3.org/ns/dcat#distribution";
 const PREFIX: &str = "http://purl.org/vocab/vann/preferredNamespacePrefix";
 const NAMESPACE: &str = "http://purl.org/vocab/vann/preferredNamespaceUri";
 
-/// A vocabulary of the dump.
+/// A vocabulary of the dump, as [`read`] finds it.
 #[derive(Default)]
 struct Vocabulary {
     is_meant: bool,
-    /// The files of its versions. Some are named by a hash alone, which leads nowhere.
+    /// The files of its versions. Some names are a hash alone, which is not an address.
     files: Vec<Url>,
 }
 
-/// Finds a vocabulary by its prefix or address, and the file of its newest version or of the one
-/// that is wanted. `base` is the address of the dump.
+/// Finds a vocabulary by its prefix or address. Returns the file of its newest version, or of the
+/// requested one. `base` is the address of the dump.
 pub(super) fn read<'a>(
     wanted: &WantedOntology,
     name: &str,
@@ -86,8 +86,8 @@ pub(super) fn read<'a>(
     }
 }
 
-/// Reads the dump. Some of its addresses are relative and it names no base: they are relative to
-/// the address of the dump.
+/// Reads the dump. Some of its addresses are relative, and the dump declares no base: they are
+/// relative to the address of the dump.
 fn vocabularies(
     name: &str,
     base: &Url,
@@ -124,7 +124,7 @@ fn vocabularies(
         },
     );
     read.map_err(|error| error.to_string())?;
-    // A fault elsewhere in the catalogue matters only if it can have hidden the vocabulary.
+    // A fault elsewhere in the catalogue matters only if it could hide the vocabulary.
     let is_found = found.values().any(|known| known.is_meant);
     match problems.errors.first() {
         Some(problem) if !is_found => Err(problem.to_string()),

@@ -1,4 +1,4 @@
-//! The services that have deposits: APIs, hosts of files, and pages that only people can read.
+//! The services with deposits: APIs, hosts of files, and pages that only people can read.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn not_found() -> ScriptedReply {
     decoded_request::json(404, &json!({"status": 404, "message": "Not found"}))
 }
 
-/// What robots see of pages that are made by scripts.
+/// Returns the page that robots see of pages made by scripts.
 fn script_page() -> ScriptedReply {
     page(
         200,
@@ -22,7 +22,7 @@ fn script_page() -> ScriptedReply {
     )
 }
 
-/// Answers for zenodo.org: the API, its files, and pages of scripts.
+/// Responds for zenodo.org: the API, its files, and pages made by scripts.
 pub(in crate::scholarly) fn zenodo(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
     let path = DecodedRequest::of(arrival).path;
     let Some(rest) = path.strip_prefix("/api/records/") else {
@@ -78,7 +78,7 @@ fn zenodo_record(world: &ScholarlyWorld, deposit: &Deposit) -> Value {
     })
 }
 
-/// Answers for the API of figshare.
+/// Responds for the API of figshare.
 pub(in crate::scholarly) fn figshare(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
     let path = DecodedRequest::of(arrival).path;
     let id = path.strip_prefix("/v2/articles/").unwrap_or_default();
@@ -115,7 +115,7 @@ pub(in crate::scholarly) fn figshare(world: &ScholarlyWorld, arrival: &Arrival) 
     )
 }
 
-/// Answers for the files of figshare: prepared first, then behind a redirect.
+/// Responds for the files of figshare: first prepared, then behind a redirect.
 pub(in crate::scholarly) fn figshare_files(
     world: &ScholarlyWorld,
     arrival: &Arrival,
@@ -142,7 +142,7 @@ pub(in crate::scholarly) fn figshare_files(
     }
 }
 
-/// Answers for the API of OSF.
+/// Responds for the API of OSF.
 pub(in crate::scholarly) fn osf_api(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
     let asked = DecodedRequest::of(arrival);
     let id = asked
@@ -175,7 +175,7 @@ pub(in crate::scholarly) fn osf_api(world: &ScholarlyWorld, arrival: &Arrival) -
     )
 }
 
-/// Answers for osf.io and the host of its files.
+/// Responds for osf.io and the host of its files.
 pub(in crate::scholarly) fn osf(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
     let path = DecodedRequest::of(arrival).path;
     let number = |prefix: &str| -> Option<usize> {
@@ -195,7 +195,7 @@ pub(in crate::scholarly) fn osf(world: &ScholarlyWorld, arrival: &Arrival) -> Sc
     }
 }
 
-/// Answers for the API of HAL: documents by their DOI or their own id.
+/// Responds for the API of HAL: documents by their DOI or their own id.
 pub(in crate::scholarly) fn hal_api(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
     let asked = DecodedRequest::of(arrival);
     let query = asked.get("q").unwrap_or_default();
@@ -232,7 +232,7 @@ pub(in crate::scholarly) fn hal_api(world: &ScholarlyWorld, arrival: &Arrival) -
     )
 }
 
-/// Answers for the files of HAL; its pages are a bot challenge.
+/// Responds for the files of HAL; its pages are a bot challenge.
 pub(in crate::scholarly) fn hal(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
     let path = DecodedRequest::of(arrival).path;
     let id = path
@@ -250,7 +250,7 @@ pub(in crate::scholarly) fn hal(world: &ScholarlyWorld, arrival: &Arrival) -> Sc
     }
 }
 
-/// Answers for the API of DOAJ.
+/// Responds for the API of DOAJ.
 pub(in crate::scholarly) fn doaj(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
     let path = DecodedRequest::of(arrival).path;
     let Some(query) = path.strip_prefix("/api/v4/search/articles/") else {
@@ -282,7 +282,7 @@ pub(in crate::scholarly) fn doaj(world: &ScholarlyWorld, arrival: &Arrival) -> S
     )
 }
 
-/// Answers for the journal that DOAJ lists.
+/// Responds for the journal that DOAJ lists.
 pub(in crate::scholarly) fn open_journal(
     world: &ScholarlyWorld,
     arrival: &Arrival,

@@ -1,12 +1,12 @@
-//! The conditions of a list.
+//! The filter conditions of a list of works.
 
 use super::super::paper::{Paper, TOPICS};
 use super::work::is_open;
 
-/// Most values of one filter.
+/// Maximum number of values of one filter.
 const MAX_VALUES: usize = 100;
 
-/// One condition of a list.
+/// A condition of a list of works.
 pub(super) struct Filter {
     field: String,
     values: Vec<String>,

@@ -1,11 +1,11 @@
-//! A work as the catalogue has it.
+//! A work in the form of the catalogue.
 
 use serde_json::{Value, json};
 
 use super::super::hosts::ARXIV_PAGES;
 use super::super::paper::{Agency, Copy, CopyMention, Paper, TOPICS};
 
-/// Writes a work; `None` when it is not in the catalogue.
+/// Returns a [`Paper`] as JSON; `None` if the catalogue does not list it.
 pub(super) fn work(paper: &Paper) -> Option<Value> {
     let id = format!("https://openalex.org/W{}", paper.openalex?);
     let doi = paper
@@ -73,7 +73,7 @@ pub(super) fn is_open(paper: &Paper) -> bool {
             .any(|copy| copy.openalex != CopyMention::No)
 }
 
-/// Lists where a work is: at its publisher, in repositories, on arXiv.
+/// Lists the locations of a [`Paper`]: at its publisher, in repositories, on arXiv.
 fn locations(paper: &Paper, id: &str) -> Vec<Value> {
     let mut locations: Vec<Value> = Vec::new();
     if paper.home.is_some_and(|home| paper.copy_at(home).is_none()) {
@@ -93,7 +93,7 @@ fn locations(paper: &Paper, id: &str) -> Vec<Value> {
             .map(|copy| of_copy(id, copy)),
     );
     if let Some((arxiv, _)) = &paper.arxiv {
-        // Half of them name only the page.
+        // Half of the locations name only the page.
         let file = paper
             .number
             .is_multiple_of(2)
@@ -140,7 +140,7 @@ fn ids(paper: &Paper, id: &str, doi: Option<&str>) -> Value {
         ids["pmid"] = format!("https://pubmed.ncbi.nlm.nih.gov/{pmid}").into();
     }
     if let Some(central) = paper.central {
-        // Both spellings occur.
+        // Both spellings occur in the real catalogue.
         let pmcid = central.pmcid;
         ids["pmcid"] = if paper.number.is_multiple_of(2) {
             format!("https://www.ncbi.nlm.nih.gov/pmc/articles/{pmcid}").into()
@@ -166,7 +166,7 @@ fn of_copy(id: &str, copy: &Copy) -> Value {
     })
 }
 
-/// Where a work is. Open if it has a version.
+/// A location of a work. Open if the location has a version.
 struct WorkLocation<'a> {
     id: &'a str,
     page: Option<String>,

@@ -1,13 +1,13 @@
-//! The stories of works, and how many works have which.
+//! The cases of works: their locations and faults, and the share of each.
 
 use super::super::Faults;
 
-/// The story of a work.
+/// The locations and the fault of a [`Paper`](crate::scholarly::paper::Paper).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in super::super) enum Case {
     /// Open at its publisher.
     Gold,
-    /// In `PubMed` Central.
+    /// In `PubMed` Central, with a PDF.
     Central,
     /// In `PubMed` Central as XML alone.
     CentralText,
@@ -37,7 +37,7 @@ pub(in super::super) enum Case {
     Unknown,
 }
 
-/// How many of a hundred works have which story.
+/// Number of works of each [`Case`] in a hundred.
 const CASE_SHARES: [(Case, usize); 15] = [
     (Case::Gold, 20),
     (Case::Central, 14),
@@ -56,11 +56,11 @@ const CASE_SHARES: [(Case, usize); 15] = [
     (Case::Unknown, 2),
 ];
 
-/// Coprime to a hundred, so that the first few works are of many kinds.
+/// Coprime to a hundred, so that the first few works have many cases.
 const CASE_STRIDE: usize = 37;
 
 impl Case {
-    /// Returns the story of the work with this number.
+    /// Returns the case of the work with this number.
     pub(in super::super) fn of(number: usize, faults: Faults) -> Self {
         let mut rest = number * CASE_STRIDE % 100;
         let found = CASE_SHARES.iter().find(|(_, share)| {

@@ -1,30 +1,30 @@
-//! A copy at a publisher or in a repository, and what is wrong with it.
+//! A copy at a publisher or in a repository, and its fault.
 
 use super::super::Faults;
 use super::super::file::TextVersion;
 use super::super::hosts::{Behaviour, Publisher, REPOSITORIES, Signal};
 
-/// How a catalogue mentions a copy.
+/// The mention of a [`struct@Copy`] in a catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum CopyMention {
     No,
-    /// By its page alone.
+    /// The catalogue lists the page only.
     Page,
-    /// By page and file.
+    /// The catalogue lists the page and the file.
     File,
 }
 
-/// What is wrong with one copy.
+/// The fault of a [`struct@Copy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Trouble {
     Nothing,
     /// The first transfer breaks off in the middle.
     CutOnce,
-    /// It is broken, and stays so.
+    /// The file is always broken.
     Spoilt,
 }
 
-/// A copy at a publisher or in a repository.
+/// A copy at a publisher or in a repository, with its [`CopyMention`]s and its [`Trouble`].
 #[derive(Debug)]
 pub(in super::super) struct Copy {
     pub(in super::super) publisher: &'static Publisher,
@@ -34,7 +34,7 @@ pub(in super::super) struct Copy {
     pub(in super::super) trouble: Trouble,
     pub(in super::super) openalex: CopyMention,
     pub(in super::super) unpaywall: CopyMention,
-    /// When the Wayback Machine kept it, if it did.
+    /// The time of the archived copy in the Wayback Machine, if there is one.
     pub(in super::super) archived: Option<String>,
 }
 
@@ -60,17 +60,17 @@ impl Copy {
         }
     }
 
-    /// Returns where its page is.
+    /// Returns the URL of the page.
     pub(in super::super) fn page_url(&self) -> String {
         format!("http://{}{}", self.publisher.host, self.page)
     }
 
-    /// Returns where its file is.
+    /// Returns the URL of the file.
     pub(in super::super) fn url(&self) -> String {
         format!("http://{}{}", self.publisher.host, self.path)
     }
 
-    /// Returns whether a client that keeps to the rules gets it whole.
+    /// Returns true if a client that obeys the rules gets the whole file.
     pub(in super::super) fn is_obtainable(&self, faults: Faults) -> bool {
         let kept_back = matches!(
             self.publisher.behaviour,

@@ -1,4 +1,4 @@
-//! Limits, outages and answers of the services.
+//! Tests of limits, outages and responses of the services.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -167,7 +167,7 @@ fn a_catalogue_can_be_paged_through_by_topic_and_year() {
     );
 }
 
-/// Visits every named string of an answer.
+/// Visits every named string of a response.
 fn walk(value: &serde_json::Value, visit: &mut impl FnMut(&str, &str)) {
     match value {
         serde_json::Value::Object(object) => object.iter().for_each(|(name, value)| {

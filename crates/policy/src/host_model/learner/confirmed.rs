@@ -1,4 +1,4 @@
-//! Limits that the search has confirmed, and how each paces requests.
+//! Limits that the search has confirmed, and their spacing of requests.
 
 use std::fmt;
 
@@ -11,32 +11,32 @@ use crate::pacing::fill_distance;
 /// The quantity that a server counts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum LimitShape {
-    /// Requests in any interval of so many seconds.
+    /// Requests in any interval of a length.
     Window {
         /// The length of the interval.
         seconds: f32,
     },
-    /// Requests at once.
+    /// Requests in flight at the same time.
     Cap,
     /// Requests per second, without a burst.
     Rate,
 }
 
-/// A limit that the answers of a host agree with.
+/// A limit that agrees with the responses of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConfirmedLimit {
     /// The quantity that the server counts.
     pub shape: LimitShape,
-    /// The number that it admits.
+    /// The number of requests that the server admits.
     pub amount: f32,
-    /// The number of refusals that it explains.
+    /// The number of refusals that the limit explains.
     pub seen: u16,
-    /// The amount before the last raise, and before all raises in a row.
+    /// The amount before the last raise; `before_raises` is the amount before all raises in a row.
     pub(super) before_step: f32,
     pub(super) before_raises: f32,
     #[serde(with = "stored_instant")]
     pub(super) raised_at: Option<LearnerInstant>,
-    /// Refusals that no probe caused.
+    /// The number of refusals without a probe.
     pub(super) surprises: u8,
 }
 
@@ -45,13 +45,13 @@ impl ConfirmedLimit {
         Self::of(shape, amount as f32, seen)
     }
 
-    /// Describes a window that explains so many refusals.
+    /// Creates a limit for a window of `n` requests that explains `seen` refusals.
     pub(super) fn of_window(n: f64, window: Seconds, seen: u16) -> Self {
         let seconds = window.narrow().0;
         Self::new(LimitShape::Window { seconds }, n, seen)
     }
 
-    /// Describes a limit that explains so many refusals.
+    /// Creates a limit that explains `seen` refusals.
     #[must_use]
     pub fn of(shape: LimitShape, amount: f32, seen: u16) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl ConfirmedLimit {
         }
     }
 
-    /// Returns whether this is the same limit, whatever it has seen.
+    /// Returns whether shape and amount are the same, without regard to the number of refusals.
     #[must_use]
     pub fn is_same_as(&self, other: &Self) -> bool {
         self.shape == other.shape && (self.amount - other.amount).abs() < 0.5
@@ -75,12 +75,12 @@ impl ConfirmedLimit {
         f64::from(self.amount)
     }
 
-    /// Returns whether it counts the requests of an interval.
+    /// Returns whether the limit counts the requests of an interval.
     pub(super) fn is_window(&self) -> bool {
         self.window().0 > 0.0
     }
 
-    /// Returns the length of the interval: zero unless it is a window.
+    /// Returns the length of the interval; zero for a limit of another [`LimitShape`].
     pub(super) fn window(&self) -> Seconds {
         match self.shape {
             LimitShape::Window { seconds } => Seconds(seconds).wide(),
@@ -88,7 +88,7 @@ impl ConfirmedLimit {
         }
     }
 
-    /// Returns the rate that it allows.
+    /// Returns the [`RequestRate`] that the limit allows.
     pub(super) fn rate(&self, round_trip: Seconds) -> RequestRate {
         match self.shape {
             LimitShape::Window { .. } => self.n() / self.window(),
@@ -97,7 +97,7 @@ impl ConfirmedLimit {
         }
     }
 
-    /// Raises the amount, and remembers what it was.
+    /// Raises the amount, and stores the earlier amount.
     pub(super) fn raise(&mut self, amount: f64, now: LearnerInstant) {
         if !self.was_raised(now) {
             self.before_raises = self.amount;
@@ -107,7 +107,7 @@ impl ConfirmedLimit {
         self.raised_at = Some(now);
     }
 
-    /// Takes a raise back that a refusal contradicts; returns whether there was one.
+    /// Reverts a recent raise that a refusal contradicts. Returns whether there was a recent raise.
     pub(super) fn take_back(&mut self, now: LearnerInstant) -> bool {
         if !self.was_raised(now) || self.amount <= self.before_raises {
             return false;
@@ -120,7 +120,7 @@ impl ConfirmedLimit {
         true
     }
 
-    /// Returns whether it was raised so short a time ago that the raise is doubtful.
+    /// Returns whether the last raise is recent, and therefore doubtful.
     fn was_raised(&self, now: LearnerInstant) -> bool {
         let doubtful = (3.0 * self.window()).max(Seconds(15.0));
         self.raised_at.is_some_and(|at| now - at < doubtful)
@@ -146,26 +146,34 @@ impl fmt::Display for ConfirmedLimit {
     }
 }
 
-/// A window to be kept: so many in so many seconds.
+/// The pace of requests that keeps a window of `n` requests.
 pub(super) struct WindowPace {
     pub(super) n: f64,
     pub(super) window: Seconds,
     pub(super) margin: Seconds,
     pub(super) last_sent: LearnerInstant,
+    /// Set if even a long window keeps equal distances, because its server refused a fast start.
+    pub(super) is_even: bool,
 }
 
 impl WindowPace {
-    /// Returns the first instant that keeps the window, evenly spaced.
+    /// Returns the first instant that keeps the window.
     pub(super) fn next(&self, log: &RequestLog, now: LearnerInstant) -> LearnerInstant {
         let full = log.nth_last(self.n.floor());
         let free = full.map(|at| at + self.window + self.margin);
         let gap = self.window / self.n;
-        // A long window that was empty for a while is filled faster than it could be emptied.
-        if self.window >= Seconds(5.0) {
-            let filled = log.count(self.window, now) / self.n;
-            let spaced = fill_distance(filled).min(0.98) * gap;
-            return LearnerInstant::later(free, self.last_sent + spaced);
+        if self.window < Seconds(5.0) || self.is_even {
+            return LearnerInstant::later(free, self.last_sent + 1.005 * gap);
         }
-        LearnerInstant::later(free, self.last_sent + 1.005 * gap)
+        // A long window that was empty for a while fills faster than requests leave it. One that
+        // was used up is used again in the same rhythm.
+        let is_used_up = free.is_some_and(|free| free >= self.last_sent);
+        let filled = if is_used_up {
+            0.0
+        } else {
+            log.count(self.window, now) / self.n
+        };
+        let spaced = fill_distance(filled).min(0.98) * gap;
+        LearnerInstant::later(free, self.last_sent + spaced)
     }
 }

@@ -1,24 +1,24 @@
-//! A hypothesis of the search: a window, how many requests it admits, and what speaks for it.
+//! A hypothesis of the search: a window, the number of requests that it admits, and a score.
 
 use serde::{Deserialize, Serialize};
 
 use super::request_log::RequestLog;
 use super::units::{LearnerInstant, RequestRate, Seconds};
 
-/// The least score that is kept, so that a hypothesis can recover.
+/// The lowest score of a hypothesis, from which it can still recover.
 const MIN_SCORE: f32 = -3.0;
 
-/// The hypothesis for a window of the grid.
+/// The hypothesis for one window of the [`grid`](crate::host_model::learner::search::grid).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct WindowHypothesis {
-    /// The number of requests that the window is believed to admit.
+    /// The number of requests that the window admits, by the hypothesis.
     pub(super) n: f32,
-    /// The length of the window: of the grid, or shorter where an admission shows that it is.
+    /// The length of the window: that of the grid, or a shorter one that an admission shows.
     window: Seconds<f32>,
     /// The count at the first refusal.
     first: f32,
-    /// The first request of all was among those: it may not have counted at the server, as
-    /// robots.txt.
+    /// Set if that count includes the very first request, which the server may not count
+    /// (robots.txt).
     has_all: bool,
     pub(super) score: f32,
 }
@@ -26,58 +26,61 @@ pub(super) struct WindowHypothesis {
 /// The evidence of a refusal in a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RefusalEvidence {
-    /// When the refused request was sent.
+    /// The instant at which the refused request was sent.
     pub(super) at: LearnerInstant,
-    /// Something was admitted since the refusal before.
+    /// Set if a request was admitted since the refusal before.
     pub(super) fresh: bool,
-    /// The weight of a further refusal in a row against a hypothesis: a ban looks the same.
+    /// The weight of a further refusal in a row against a hypothesis. The weight is low because a
+    /// ban looks the same.
     pub(super) repeated: f64,
-    /// By how much a window may be passed for the variance of the network.
+    /// The time by which the network may shift a request out of its window.
     pub(super) margin: Seconds,
-    /// The rate of admitted requests since the refusal before, and since the first admission after
-    /// it.
+    /// The [`RequestRate`] of admitted requests since the refusal before, and since the first
+    /// admission after that refusal.
     pub(super) measured: (RequestRate, RequestRate),
-    /// The length of its Retry-After.
+    /// The length of the Retry-After.
     pub(super) advice: Option<Seconds>,
-    /// The shortest time that an answer took.
+    /// The shortest time between a request and its response.
     pub(super) round_trip: Seconds,
 }
 
-/// The shortest Retry-After that says which window is full.
+/// The shortest Retry-After that identifies the full window.
 const MIN_ADVICE: Seconds = Seconds(2.0);
-/// The longest window that a Retry-After names.
+/// The longest window that a Retry-After identifies.
 const MAX_ADVISED_WINDOW: Seconds = Seconds(120.0);
-/// The least share of a window that a Retry-After has to be to tell it from others.
+/// The smallest share of a window at which a Retry-After distinguishes this window from others.
 const MIN_ADVICE_SHARE: f64 = 0.4;
-/// The most by which the clocks of host and client may differ while one request is sent.
+/// The largest drift between the clocks of host and client while one request is sent.
 const CLOCK_ERROR: Seconds = Seconds(0.02);
-/// The score that a window gains with which a Retry-After agrees.
+/// The score that a window gains if the Retry-After agrees with it.
 const ADVISED_SCORE: f32 = 0.5;
-/// The variance of the network that a window does not know of.
+/// The variance of the network beyond the margin of windows.
 const NETWORK_VARIANCE: Seconds = Seconds(0.04);
-/// From this number on a request of a window is spared: one of them may not have counted.
+/// The number of requests from which a window leaves one unused, because one of its requests may
+/// not have counted.
 const MIN_SPARED: f64 = 8.0;
 
 impl RefusalEvidence {
-    /// Returns the window after which its first request leaves it at the end of the Retry-After, in
-    /// whole seconds, if it is among those around `window`.
+    /// Returns the window, in whole seconds, whose first request leaves it at the end of the
+    /// Retry-After. The count of `window` decides which request is the first.
     fn advised_window(&self, log: &RequestLog, window: Seconds) -> Option<Seconds> {
         let advice = self.advice.filter(|advice| *advice >= MIN_ADVICE)?;
         let count = log.count(window, self.at);
         let first = log
             .nth_last_before(count, self.at)
             .filter(|_| count >= 1.0)?;
-        // A server rounds up to a second.
+        // The server rounds the Retry-After up to a second.
         let advised = Seconds((self.at + advice - first + CLOCK_ERROR).0.floor());
         (advice >= MIN_ADVICE_SHARE * advised).then_some(advised)
     }
 
-    /// Returns a window with the variance of the network on both sides.
+    /// Returns a window, widened by the variance of the network on both sides.
     pub(super) fn widened(&self, window: Seconds) -> Seconds {
         window + 2.0 * self.margin + NETWORK_VARIANCE
     }
 
-    /// Returns the window of whole seconds that a Retry-After names, if the requests in it agree.
+    /// Returns the window of whole seconds that a Retry-After names, if the requests in that window
+    /// agree.
     pub(super) fn window_by_advice(&self, log: &RequestLog) -> Option<Seconds> {
         let advice = Seconds(self.advice?.0.floor());
         let longest = (advice / MIN_ADVICE_SHARE).min(MAX_ADVISED_WINDOW);
@@ -87,15 +90,16 @@ impl RefusalEvidence {
     }
 }
 
-/// Returns by how much two counts of a limit may differ: arrivals scatter, and large counts are
-/// estimates.
+/// Returns the difference up to which two counts of a limit agree: arrivals scatter, and large
+/// counts are estimates.
 pub(super) fn tolerance(n: f64, window: Seconds) -> f64 {
     let estimated = if n > 128.0 { 0.015 * n } else { 0.0 };
     (0.02 * n / window.0 + estimated).floor()
 }
 
 impl WindowHypothesis {
-    /// Returns what a window would admit by a first refusal. A confirmed window has a better start.
+    /// Creates the hypothesis for a window from a first refusal. A confirmed window starts with a
+    /// better score.
     pub(super) fn new(
         log: &RequestLog,
         refusal: &RefusalEvidence,
@@ -112,17 +116,18 @@ impl WindowHypothesis {
         }
     }
 
-    /// Returns what a window would admit that a Retry-After names.
+    /// Creates the hypothesis for a window that a Retry-After names.
     pub(super) fn advised(log: &RequestLog, refusal: &RefusalEvidence, window: Seconds) -> Self {
         let mut hypothesis = Self::new(log, refusal, window.narrow(), false);
         hypothesis.score = hypothesis.score.max(0.0) + ADVISED_SCORE;
         hypothesis
     }
 
-    /// Returns when the window has room, if nothing else is sent; `None` if it never was full.
+    /// Returns when the window is free for a request, if no other request is sent; `None` if the
+    /// window was never full.
     pub(super) fn free_at(&self, log: &RequestLog) -> Option<LearnerInstant> {
         let (window, n) = (self.window(), f64::from(self.n).floor());
-        // To be a little late costs less than a refusal.
+        // A small delay costs less than a refusal.
         let spare = if n >= MIN_SPARED { 1.0 } else { 0.0 };
         let full = log.nth_last(n - spare)?;
         Some(full + window + late_arrival(window))
@@ -133,12 +138,12 @@ impl WindowHypothesis {
         self.window.wide()
     }
 
-    /// Returns whether the window is shorter than so many seconds.
+    /// Returns whether the window is shorter than a number of seconds.
     pub(super) fn is_shorter_than(&self, seconds: f32) -> bool {
         self.window.0 < seconds
     }
 
-    /// Returns the rate of the window, which compares hypotheses.
+    /// Returns the rate of the window, for comparison with other hypotheses.
     pub(super) fn rate(&self) -> f32 {
         self.n / self.window.0
     }
@@ -153,7 +158,8 @@ impl WindowHypothesis {
         if others + 0.01 < self.n {
             return;
         }
-        // Either more are admitted, or the window is so short that the first of them is out of it.
+        // If the first of these requests has left a window longer than `shorter`, the window is
+        // shorter than assumed. Otherwise the window admits more.
         let first = log.nth_last_before(f64::from(self.n), at);
         let since = first.map_or(Seconds(0.0), |first| at - first).narrow();
         if since.0 > shorter.0 * 1.02 {
@@ -167,7 +173,7 @@ impl WindowHypothesis {
         self.n = others + 1.0;
     }
 
-    /// Returns how many of the requests that the window is believed to admit may not have counted.
+    /// Returns how many of the admitted requests the server may not have counted.
     fn uncounted(&self) -> f64 {
         let is_first = (self.n - self.first).abs() < 0.5;
         if self.has_all && is_first && f64::from(self.n) >= MIN_SPARED {
@@ -177,7 +183,7 @@ impl WindowHypothesis {
         }
     }
 
-    /// Returns whether the window had room for a request that was refused.
+    /// Returns whether the window was free for a request that was refused.
     pub(super) fn has_room(&self, log: &RequestLog, refusal: &RefusalEvidence) -> bool {
         let (window, n) = (self.window(), f64::from(self.n));
         let slack = tolerance(n, window) + 0.5;
@@ -185,7 +191,7 @@ impl WindowHypothesis {
         log.count(window, refusal.at) < n - slack && log.count(wide, refusal.at) + 0.5 < n
     }
 
-    /// Scores a refusal; a count of at least `least` can speak for the hypothesis.
+    /// Scores a refusal. A count below `least` cannot support the hypothesis.
     pub(super) fn refused(&mut self, log: &RequestLog, refusal: &RefusalEvidence, least: f64) {
         let window = self.window();
         let count = log.count(window, refusal.at);
@@ -222,13 +228,13 @@ impl WindowHypothesis {
     }
 }
 
-/// Returns by how much a window is taken longer where it is tested: its first request, whose
-/// connection had yet to be made, may have arrived late.
+/// Returns the time by which a window is tested longer, because its first request may have arrived
+/// late on a new connection.
 fn late_arrival(window: Seconds) -> Seconds {
     (0.02 * window).min(Seconds(0.1))
 }
 
-/// Returns the first score of a window: round windows are more common than others.
+/// Returns the initial score of a window: round windows are more common than others.
 pub(super) fn prior(window: Seconds<f32>) -> f32 {
     match window.0 as u32 {
         1 => 0.4,

@@ -1,11 +1,11 @@
-//! The requests on their way, and which numbers of them a host admits.
+//! The requests in flight, and the number of concurrent requests that a host admits.
 
 use serde::{Deserialize, Serialize};
 
-/// The number of requests at once up to which numbers are told apart.
+/// The number of concurrent requests up to which each number has its own count.
 const MAX_TOLD_APART: usize = 32;
 
-/// The requests on their way, and what became of them by their number.
+/// The number of requests in flight, and their results by the number of concurrent requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct InFlightCounts {
     count: u16,
@@ -28,7 +28,7 @@ impl InFlightCounts {
         self.count
     }
 
-    /// Adds a request, and returns how many others there are.
+    /// Adds a request, and returns the number of others in flight.
     pub(super) fn send(&mut self) -> u16 {
         let others = self.count;
         self.count = self.count.saturating_add(1);
@@ -56,8 +56,8 @@ impl InFlightCounts {
         self.refused = [0; MAX_TOLD_APART];
     }
 
-    /// Returns how many at once the host admits, if their number alone tells refused requests
-    /// from admitted ones.
+    /// Returns the number of concurrent requests that the host admits, if that number alone
+    /// separates refused from admitted requests.
     pub(super) fn cap(&self) -> Option<u16> {
         let least = (self.refused.iter())
             .position(|count| *count > 0)

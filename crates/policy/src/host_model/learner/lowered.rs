@@ -1,4 +1,5 @@
-//! A confirmed limit that refuses without a probe: it is lowered, or a longer window replaces it.
+//! Lowering of a confirmed limit that refuses without a probe, or its replacement by a longer
+//! window.
 
 use super::confirmed::{ConfirmedLimit, LimitShape};
 use super::hypothesis::RefusalEvidence;
@@ -6,32 +7,35 @@ use super::search::grid;
 use super::units::{LearnerInstant, RequestRate, Seconds};
 use super::{Learner, SentRequest};
 
-/// The factor by which a limit that refuses without a probe is lowered at most.
+/// The factor of the largest decrease of a limit that refuses without a probe.
 const MAX_LOWERING_FACTOR: f64 = 0.96;
-/// The factor of a smooth rate that refuses again at once.
+/// The factor for a smooth rate that refuses again at once.
 const LOWERED_AGAIN: f64 = 0.8;
-/// The highest limit that another window replaces: of more requests the counts of several windows
-/// say too little.
+/// The highest limit that a longer window replaces: with more requests, the counts of several
+/// windows are too similar.
 const MAX_REPLACED: f64 = 12.0;
-/// The shares of its rate at which a limit is replaced by one of a longer window.
+/// The smallest share of a limit's rate at which a longer window replaces the limit.
 const MIN_REPLACING_SHARE: f64 = 0.3;
+/// The largest share of a limit's rate at which a longer window replaces the limit.
 const MAX_REPLACING_SHARE: f64 = 0.97;
 /// The longest window that replaces a limit.
 const MAX_REPLACING_WINDOW: Seconds = Seconds(20.0);
-/// The highest limit whose window is widened before it is lowered.
+/// The highest limit whose window is widened before the limit is lowered.
 const MAX_WIDENED: f64 = 64.0;
-/// The most by which windows are widened.
+/// The largest margin of windows.
 const MAX_MARGIN: Seconds = Seconds(0.1);
-/// The least rate that another one is compared with.
+/// The lowest divisor in a comparison of rates.
 const MIN_RATE_DIVISOR: RequestRate = RequestRate(1e-3);
-/// The least rate that is believed in.
+/// The lowest [`RequestRate`] of a limit.
 const MIN_RATE: RequestRate<f32> = RequestRate(0.001);
 
 impl Learner {
-    /// Returns the longer window that a refusal speaks for which a confirmed limit does not
-    /// predict: the one that its Retry-After names or, if the limit refused unexpectedly before,
-    /// the one that has never held as many admitted requests since the last refusal as it holds
-    /// now.
+    /// Returns the longer window that explains a refusal which a [`ConfirmedLimit`] does not
+    /// predict.
+    ///
+    /// - The window that the Retry-After names, if there is such a window.
+    /// - Otherwise, after an earlier unexpected refusal, a window that now contains more admitted
+    ///   requests than at any earlier admission since the last refusal.
     fn longer_window(
         &self,
         limit: &ConfirmedLimit,
@@ -75,7 +79,7 @@ impl Learner {
             })
     }
 
-    /// Lowers a confirmed limit that refuses without a probe.
+    /// Lowers a confirmed limit that refuses without a probe, or replaces it.
     pub(super) fn lower(
         &mut self,
         index: usize,

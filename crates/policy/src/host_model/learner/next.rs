@@ -5,11 +5,11 @@ use super::search::{LONG_WINDOW, LimitSearch};
 use super::units::{LearnerInstant, RequestRate, Seconds};
 use super::{Learner, LearnerPhase, UNANSWERED_TIMEOUT};
 
-/// The number of windows without a refusal after which a search tries one request more.
+/// The number of windows without a refusal after which a search tries one more request.
 const SEARCH_QUIET_WINDOWS: f64 = 1.0;
-/// The part of its distance by which a probe comes earlier.
+/// The share of its distance by which a probe goes earlier.
 const PROBE_ADVANCE: f64 = 0.49;
-/// The part by which each step of a probe raises a rate.
+/// The share by which each step of a probe raises a rate.
 const PROBE_RATE_STEP: f64 = 0.04;
 
 /// The first instant that one limit allows.
@@ -19,7 +19,7 @@ pub(super) enum AllowedInstant {
     AfterResponse,
 }
 
-/// The question when the next request may go, after the last one.
+/// The query for the instant of the next request.
 #[derive(Clone, Copy)]
 pub(super) struct NextQuestion<'a> {
     pub(super) learner: &'a Learner,
@@ -28,7 +28,7 @@ pub(super) struct NextQuestion<'a> {
 }
 
 impl NextQuestion<'_> {
-    /// Returns what all limits together allow.
+    /// Returns the first [`AllowedInstant`] that all limits allow.
     pub(super) fn allowed(&self) -> AllowedInstant {
         let learner = self.learner;
         let phase = learner.phase();
@@ -39,7 +39,7 @@ impl NextQuestion<'_> {
         let mut latest = learner.not_before.unwrap_or(LearnerInstant::ORIGIN);
         for limit in learner.confirmed() {
             if is_testing && limit.shape == LimitShape::Cap {
-                // A test goes alone.
+                // A test goes alone, so it cannot exceed this limit.
                 continue;
             }
             match self.kept(limit) {
@@ -56,7 +56,8 @@ impl NextQuestion<'_> {
         }
     }
 
-    /// Returns what the start allows: the first request alone, then twice as many every second.
+    /// Returns the [`AllowedInstant`] that the start allows. The first request goes alone; then the
+    /// rate doubles every second.
     fn started(&self, latest: LearnerInstant) -> AllowedInstant {
         let start = &self.learner.start;
         let most = (start.served / 4).max(2);
@@ -67,7 +68,7 @@ impl NextQuestion<'_> {
         AllowedInstant::At(latest.max(self.last_sent + start.rate.distance()))
     }
 
-    /// Returns what the hypothesis allows that the search acts on.
+    /// Returns the instant that the acting hypothesis of a [`LimitSearch`] allows.
     fn searched(&self, search: &LimitSearch) -> LearnerInstant {
         let resumed = self.learner.last_refusal.resumed;
         let Some((n, window)) = search.window() else {
@@ -78,7 +79,7 @@ impl NextQuestion<'_> {
             return self.last_sent + 1.0 / distance.ramp(n / window, passed);
         }
         if window < LONG_WINDOW {
-            // A window that refuses nothing for a while may admit more: one is tried.
+            // A window without a refusal for a while may admit more, so one more request is tried.
             let resumed = resumed.unwrap_or(self.now);
             let moved = LearnerInstant::later(self.learner.search_moved, resumed);
             let quiet = SEARCH_QUIET_WINDOWS * window.clamp(Seconds(1.0), Seconds(2.0));
@@ -92,14 +93,14 @@ impl NextQuestion<'_> {
                 .pace(n + more, window)
                 .next(&self.learner.log, self.now);
         }
-        // A long window is filled at once and exceeded by one: waiting for it would take longer
-        // than to be wrong.
+        // A long window is filled at once and exceeded by one request. A wait for the window would
+        // take longer than a wrong guess.
         let first = self.learner.log.nth_last(n.floor() + 1.0);
         let fill = search.fill.wide().max(2.0 * n / window);
         LearnerInstant::later(first.map(|at| at + window), self.last_sent + 1.0 / fill)
     }
 
-    /// Returns what a confirmed limit allows, with a few more requests if a probe is due.
+    /// Returns the instant that a [`ConfirmedLimit`] allows, with extra requests if a probe is due.
     fn kept(&self, limit: &ConfirmedLimit) -> AllowedInstant {
         let learner = self.learner;
         let is_probed = learner.is_probing(self.now) && learner.is_probed(limit);
@@ -107,6 +108,7 @@ impl NextQuestion<'_> {
             LimitShape::Window { .. } => {
                 let extra = if is_probed { learner.probe.step() } else { 0.0 };
                 let mut pace = self.pace(limit.n() + extra, limit.window());
+                pace.is_even = limit.surprises > 0;
                 if is_probed {
                     pace.last_sent = pace.last_sent - (PROBE_ADVANCE * limit.window()) / limit.n();
                 }
@@ -132,12 +134,12 @@ impl NextQuestion<'_> {
         }
     }
 
-    /// Returns how many requests may still get the headers of an answer.
+    /// Returns how many requests in flight have no headers yet.
     fn without_headers(&self) -> u16 {
         self.unanswered().saturating_sub(self.learner.open_bodies)
     }
 
-    /// Returns how many requests have not ended, as far as that is known.
+    /// Returns how many requests have not ended; zero after [`UNANSWERED_TIMEOUT`].
     fn unanswered(&self) -> u16 {
         if self.now < self.last_sent + UNANSWERED_TIMEOUT {
             self.learner.in_flight.count()
@@ -152,11 +154,12 @@ impl NextQuestion<'_> {
             window,
             margin: self.learner.margin.wide(),
             last_sent: self.last_sent,
+            is_even: false,
         }
     }
 
-    /// Returns the longest interval that may have to pass for a window to be free. A window that
-    /// admits less than the slowest rate does not count.
+    /// Returns the longest interval that may pass before a window is free. A window that admits
+    /// less than the slowest rate does not count.
     pub(super) fn longest_window(&self, slowest: Seconds) -> Seconds {
         let confirmed = (self.learner.confirmed()).map(|limit| (limit.n(), limit.window()));
         let acting = self.learner.search.as_ref().and_then(LimitSearch::window);

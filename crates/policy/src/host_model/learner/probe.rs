@@ -1,7 +1,7 @@
 //! Probes: from time to time one request more than a confirmed limit allows.
 //!
-//! A refused probe confirms the limit and doubles the distance to the next one; an admitted probe
-//! raises the limit, and the next, larger one follows soon.
+//! A refused probe confirms the limit and doubles the distance to the next probe. An admitted probe
+//! raises the limit, and a larger probe follows soon.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use super::confirmed::{ConfirmedLimit, LimitShape};
 use super::units::{LearnerInstant, RequestRate, Seconds};
 use super::{Learner, LearnerPhase, SentRequest};
 
-/// The time to the first probe: the answers that confirmed the limit are as good as a probe. It
-/// doubles with every refused probe.
+/// The time from the confirmation of a limit to its first probe. Each refused probe doubles the
+/// time.
 const FIRST_PROBE_INTERVAL: Seconds<f32> = Seconds(60.0);
-/// The distance after an admitted probe.
+/// The distance between probes after an admitted probe.
 const NEXT_PROBE_INTERVAL: Seconds<f32> = Seconds(40.0);
 const MAX_PROBE_INTERVAL: Seconds<f32> = Seconds(120.0);
-/// A limit up to so many times the lowest rate holds the client back, too.
+/// The factor above the lowest rate up to which a limit also delays the client.
 const PROBED_RATES: f64 = 1.3;
 /// The tolerance in the length of a window that a probe exceeds.
 const WINDOW_TOLERANCE: Seconds = Seconds(0.001);
@@ -23,15 +23,15 @@ const WINDOW_TOLERANCE: Seconds = Seconds(0.001);
 /// The instant and the size of the next probe.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ProbeSchedule {
-    /// The distance of two probes.
+    /// The distance between two probes.
     interval: Seconds<f32>,
     step: f32,
     round: u8,
-    /// Nothing while the last refusal is not over.
+    /// The instant of the next probe; `None` until requests are admitted again after a refusal.
     pub(super) next_at: Option<LearnerInstant>,
-    /// No sooner than so long after the next admission.
+    /// The time from the next admission to the next probe.
     delay: Seconds<f32>,
-    /// Requests of this round that a raised rate still has to pass.
+    /// The number of requests of this round that must be admitted before the rate is raised.
     left: f32,
 }
 
@@ -53,12 +53,12 @@ impl ProbeSchedule {
         f64::from(self.step)
     }
 
-    /// Starts the time to the next probe: requests are admitted again.
+    /// Starts the time to the next probe when requests are admitted again.
     pub(super) fn resume(&mut self, now: LearnerInstant) {
         self.next_at = Some(now + self.delay.wide());
     }
 
-    /// Notes a refusal that cost so much time: a probe that costs much is rare.
+    /// Delays the next probe after a refusal. The delay grows with the time that the refusal cost.
     pub(super) fn refused(&mut self, window: Seconds, cost: Seconds) {
         self.next_at = None;
         self.step = 1.0;
@@ -72,13 +72,13 @@ impl ProbeSchedule {
         self.interval = Seconds(2.0 * self.interval.0).min(MAX_PROBE_INTERVAL);
     }
 
-    /// Starts anew with short distances.
+    /// Starts again with short distances.
     pub(super) fn restart(&mut self, now: LearnerInstant) {
         *self = Self::default();
         self.resume(now);
     }
 
-    /// A round was admitted: the next goes further.
+    /// Enlarges the next round after an admitted round.
     fn next_round(&mut self, limit: &ConfirmedLimit, now: LearnerInstant) {
         self.round = self.round.saturating_add(1);
         let most = limit.n() / if self.round >= 5 { 4.0 } else { 16.0 };
@@ -101,7 +101,7 @@ impl Learner {
         is_due && matches!(self.phase(), LearnerPhase::Confirmed)
     }
 
-    /// Returns whether a limit is among those that hold the client back.
+    /// Returns whether a [`ConfirmedLimit`] is among those that delay the client.
     pub(super) fn is_probed(&self, limit: &ConfirmedLimit) -> bool {
         let round_trip = self.round_trip.wide();
         let rates = self.confirmed().map(|limit| limit.rate(round_trip));
@@ -109,7 +109,7 @@ impl Learner {
         lowest.is_none_or(|lowest| limit.rate(round_trip) <= PROBED_RATES * lowest)
     }
 
-    /// Returns whether a request that goes now exceeds a confirmed limit.
+    /// Returns whether a request that is sent now exceeds a confirmed limit.
     pub(super) fn is_probe(&self, now: LearnerInstant) -> bool {
         let is_exceeded = |limit: &ConfirmedLimit| match limit.shape {
             LimitShape::Window { .. } => {

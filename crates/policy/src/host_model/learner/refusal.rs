@@ -1,5 +1,5 @@
-//! The meaning of a refusal: a confirmed limit explains it, it opens or feeds a search, or it
-//! passes.
+//! The meaning of a refusal: a confirmed limit explains it, it opens or extends a search, or its
+//! cause is temporary.
 
 use super::confirmed::{ConfirmedLimit, LimitShape};
 use super::hypothesis::{RefusalEvidence, tolerance};
@@ -10,28 +10,30 @@ use crate::time::BootInstant;
 
 /// The time before a first refusal in which the rate is measured.
 const MEASURED_TIME: Seconds = Seconds(5.0);
-/// The difference of two Retry-After that are not the same.
+/// The difference above which two Retry-After values are not the same.
 const ADVICE_DIFFERENCE: Seconds = Seconds(1.0);
-/// A Retry-After that is so much longer than a limit predicts has another cause.
+/// The excess of a Retry-After over the length of a window that shows another cause.
 const UNUSUAL_ADVICE: Seconds = Seconds(3.0);
-/// A cap explains a refusal from this share of it on.
+/// The share of a cap from which the cap explains a refusal.
 const CAP_SHARE: f64 = 0.6;
 
-/// The explanation of a refusal.
+/// The cause of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RefusalCause {
-    /// A probe met the confirmed limit with this index.
+    /// A probe that met the confirmed limit with this index.
     ProbeRefused(usize),
-    /// The confirmed limit with this index is too high.
+    /// The confirmed limit with this index, which is too high.
     TooHigh(usize),
-    /// A cause that passes: a pause, or another refusal of a window that is not free yet.
+    /// A temporary cause: a pause, or another refusal of a window that is not free yet.
     Passing,
-    /// No confirmed limit explains it.
+    /// A cause that no confirmed limit explains.
     Unexplained,
 }
 
 impl Learner {
-    /// Takes in a refusal. Of many refusals of one epoch only the first is evidence.
+    /// Learns from a refusal. Of many refusals of one
+    /// [`RefusalEpoch`](crate::host_model::learner::state::RefusalEpoch), only the first is
+    /// evidence.
     pub(super) fn throttled(
         &mut self,
         sent: SentRequest,
@@ -44,7 +46,7 @@ impl Learner {
             return;
         }
         self.outage.doubtful = None;
-        // A wait of zero says nothing about when to come back.
+        // A wait of zero does not say when to return.
         let advice = retry_after
             .map(|end| self.learner_instant(end) - now)
             .filter(|advice| advice.0 > 0.0);
@@ -54,7 +56,9 @@ impl Learner {
         self.last_advice = advice.map(Seconds::narrow);
     }
 
-    /// Takes in what a refusal shows, which the log does not contain; its epoch begins at `now`.
+    /// Learns from a refusal that the
+    /// [`RequestLog`](crate::host_model::learner::request_log::RequestLog) does not contain. The
+    /// epoch of the refusal begins at `now`.
     pub(super) fn take_in_refusal(
         &mut self,
         sent: SentRequest,
@@ -88,7 +92,7 @@ impl Learner {
         verdict
     }
 
-    /// Notes how long a host refused everything, though its limits were free.
+    /// Learns how long a host refused every request although its limits were free.
     pub(super) fn learn_ban(&mut self, length: Seconds) {
         if self.unexpected >= 1 {
             self.ban = length.narrow();
@@ -153,7 +157,7 @@ impl Learner {
         RefusalCause::TooHigh(index)
     }
 
-    /// Returns whether every confirmed window had room at an instant.
+    /// Returns whether every confirmed window was free at an instant.
     fn is_free(&self, at: LearnerInstant) -> bool {
         self.confirmed()
             .all(|limit| !limit.is_window() || self.log.count(limit.window(), at) < limit.n() - 0.5)
@@ -183,7 +187,7 @@ impl Learner {
         }
     }
 
-    /// Opens a search, or feeds the one under way.
+    /// Opens a search, or extends the one under way.
     fn look_for(&mut self, refusal: &RefusalEvidence, now: LearnerInstant) {
         if let Some(cap) = self.in_flight.cap() {
             self.in_flight.forget();
@@ -207,8 +211,8 @@ impl Learner {
         self.settle_search(now);
     }
 
-    /// Confirms the distance of two requests that was admitted, once it is admitted again for a
-    /// while.
+    /// Confirms the [`MinDistance`](crate::host_model::learner::min_distance::MinDistance)
+    /// hypothesis, once its distance is admitted again for a while.
     pub(super) fn settle_distance(&mut self, sent_at: LearnerInstant, now: LearnerInstant) {
         let resumed = self.last_refusal.resumed;
         let passed = resumed.map_or(Seconds(0.0), |resumed| sent_at - resumed);
@@ -221,7 +225,7 @@ impl Learner {
         }
     }
 
-    /// Confirms what the search acts on, once nothing slower is left.
+    /// Confirms the acting hypothesis of the search, once no slower hypothesis is left.
     pub(super) fn settle_search(&mut self, now: LearnerInstant) {
         let Some(search) = self.search else { return };
         let any_known = self.confirmed().next().is_some();
@@ -238,7 +242,7 @@ impl Learner {
         let seen = u16::from(search.fresh) + 1;
         let limit = match (search.acting, search.found()) {
             (ActingLimit::Window(_), Some((n, window))) if search.is_smooth() => {
-                // Between the rate that was admitted and the one that was not.
+                // The mean of the admitted and the refused rate.
                 let rate = (n * (n + 1.0)).sqrt() / window.0;
                 ConfirmedLimit::new(LimitShape::Rate, rate, seen)
             }
@@ -250,7 +254,7 @@ impl Learner {
         self.confirm(limit, now);
     }
 
-    /// Adds a limit; the loosest one goes if there are too many.
+    /// Adds a [`ConfirmedLimit`]; the loosest limit is dropped if there are too many.
     fn confirm(&mut self, limit: ConfirmedLimit, now: LearnerInstant) {
         let round_trip = self.round_trip.wide();
         let same = |other: &ConfirmedLimit| match (other.shape, limit.shape) {

@@ -1,4 +1,4 @@
-//! The questions and answers of a learner: bounds, instants, requests and responses.
+//! Requests, responses and bounds, as a [`Learner`](super::Learner) sees them.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::rate::Window;
 use crate::time::BootInstant;
 
-/// The bounds that configuration sets a learner.
+/// The bounds that configuration sets for a [`Learner`](super::Learner).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LearnBounds {
-    /// Learned limits never ask for a longer distance between requests than this.
+    /// The longest distance between requests that a learned limit may require.
     pub slowest: Duration,
-    /// The highest rate, however much a host admits.
+    /// The highest rate, even if the host admits more.
     pub up_to: Option<Window>,
 }
 
@@ -28,26 +28,26 @@ impl Default for LearnBounds {
 /// The instant of the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextRequest {
-    /// At this instant, or now if it has passed.
+    /// This instant, or now if the instant has passed.
     At(BootInstant),
-    /// Not before a request in flight is answered, or this instant, whichever is first.
+    /// The response to a request in flight, or an instant, whichever is first.
     AfterResponse {
-        /// When the learner gives the requests in flight up.
+        /// The instant at which the learner gives up the requests in flight.
         at_latest: BootInstant,
     },
 }
 
-/// A request on its way; goes back to the learner with the answer.
+/// A request in flight, which the caller returns to the learner with the response.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SentRequest {
     pub(super) at: BootInstant,
-    /// The number of other requests that were on their way; `None` where that is not known.
+    /// The number of other requests in flight at the time; `None` if unknown.
     pub(super) others: Option<u16>,
     pub(super) purpose: SendPurpose,
 }
 
 impl SentRequest {
-    /// A request that was sent before its learner began.
+    /// Describes a request that was sent before its learner began.
     pub(crate) fn before_learning(at: BootInstant) -> Self {
         Self {
             at,
@@ -56,7 +56,7 @@ impl SentRequest {
         }
     }
 
-    /// Returns when it was sent.
+    /// Returns when the request was sent.
     pub(crate) fn at(&self) -> BootInstant {
         self.at
     }
@@ -65,31 +65,32 @@ impl SentRequest {
 /// The reason for which a request was sent at its instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum SendPurpose {
-    /// The client had nothing to send before: it says nothing about higher rates.
+    /// The client had no request to send before, so the response says nothing about higher rates.
     AppLimited,
-    /// As soon as the limits allowed.
+    /// The limits allowed no earlier instant.
     Paced,
-    /// As a request more than a confirmed limit allows.
+    /// The request tests a confirmed limit, as one request more than the limit allows.
     Probe,
 }
 
-/// The response of a host, as far as it concerns limits.
+/// The response of a host, as far as limits are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostResponse {
     /// The host served the request.
     Served,
-    /// The host admitted the request, and has nothing for it (404, 403): that is quick to say, so
-    /// it never raises a rate.
+    /// The host admitted the request without a resource for it (404, 403). Such a response costs
+    /// the host little, so it never raises a rate.
     Neutral,
     /// The host refused the request as one too many.
     Throttled {
-        /// The instant before which it wants no request.
+        /// The instant before which the host wants no request.
         retry_after: Option<BootInstant>,
     },
     /// The host is down: 5xx, or no connection.
     Outage,
-    /// The host is down, or refused the request as one too many (503): what it serves next tells.
+    /// The host is down, or refused the request as one too many (503). Its next responses show
+    /// which.
     Unavailable,
-    /// Anything else, and requests without an answer. It never raises a rate.
+    /// Any other result, including no response. Such a result never raises a rate.
     Other,
 }

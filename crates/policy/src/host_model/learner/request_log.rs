@@ -1,8 +1,8 @@
-//! The instants of a client's own requests: the last ones exactly, older ones as checkpoints.
+//! The instants of a client's own requests: the latest ones exactly, older ones as checkpoints.
 //!
-//! The log answers two questions for any window up to an hour: how many requests lay in it, and
-//! when the n-th last one was sent. The size is fixed. Instants are seconds after the learner's
-//! origin, kept in ticks of 100 microseconds.
+//! For any window up to an hour, the log returns the number of requests in the window and the
+//! instant of the n-th last request. The size is fixed. Instants are seconds after the learner's
+//! origin, in ticks of 100 microseconds.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,16 +11,16 @@ use super::units::{LearnerInstant, Seconds};
 const TICKS_PER_SECOND: f64 = 10_000.0;
 const EXACT_ROWS: usize = 4;
 const EXACT_COLUMNS: usize = 32;
-/// The number of exact instants. It exceeds the usual number of requests in flight.
+/// The number of exact instants, which exceeds the usual number of requests in flight.
 const EXACT_INSTANTS: usize = EXACT_ROWS * EXACT_COLUMNS;
 const CHECKPOINTS_PER_LEVEL: usize = 16;
-/// The least distance of two checkpoints of each level.
+/// The shortest distance between two checkpoints of each [`CheckpointLevel`].
 const LEVEL_SPACINGS: [Seconds; 4] = [Seconds(0.5), Seconds(4.0), Seconds(32.0), Seconds(256.0)];
 
-/// The requests that were not refused.
+/// The log of the requests that were not refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RequestLog {
-    /// A circular buffer, in rows because serde reads arrays of at most 32.
+    /// A circular buffer, in rows because serde reads arrays of at most 32 elements.
     exact: [[u32; EXACT_COLUMNS]; EXACT_ROWS],
     head: u8,
     len: u8,
@@ -37,7 +37,7 @@ struct CheckpointLevel {
     len: u8,
 }
 
-/// A point of the cumulative count: so many requests before this tick.
+/// A point of the cumulative count: the number of requests before a tick.
 #[derive(Clone, Copy)]
 struct CountPoint {
     at: f64,
@@ -54,7 +54,7 @@ fn instant(tick: f64) -> LearnerInstant {
 }
 
 impl CheckpointLevel {
-    /// Returns the i-th checkpoint, the oldest first.
+    /// Returns the checkpoint at an index; the oldest is first.
     fn get(&self, index: usize) -> CountPoint {
         let slot = (usize::from(self.head) + CHECKPOINTS_PER_LEVEL - usize::from(self.len) + index)
             % CHECKPOINTS_PER_LEVEL;
@@ -82,7 +82,7 @@ impl CheckpointLevel {
 }
 
 impl RequestLog {
-    /// Returns the i-th exact instant, the oldest first.
+    /// Returns the exact instant at an index; the oldest is first.
     fn exact(&self, index: usize) -> u32 {
         let slot = self.slot(index);
         self.exact[slot / EXACT_COLUMNS][slot % EXACT_COLUMNS]
@@ -96,7 +96,7 @@ impl RequestLog {
         usize::from(self.len).min(EXACT_INSTANTS)
     }
 
-    /// Returns the instants that are exact, the oldest first.
+    /// Returns the exact instants, the oldest first.
     pub(super) fn recent(&self) -> impl Iterator<Item = LearnerInstant> {
         (0..self.exact_len()).map(|index| instant(f64::from(self.exact(index))))
     }
@@ -106,7 +106,7 @@ impl RequestLog {
         self.total
     }
 
-    /// Adds a request. One that is earlier than the last counts as sent together with it.
+    /// Adds a request. An instant before the latest one is recorded as the latest one.
     pub(super) fn push(&mut self, at: LearnerInstant) {
         let len = self.exact_len();
         let at = ticks(at).max(if len == 0 { 0 } else { self.exact(len - 1) });
@@ -120,7 +120,7 @@ impl RequestLog {
         self.total = self.total.saturating_add(1);
     }
 
-    /// Removes a request that was refused: it does not count at the server.
+    /// Removes a request that was refused, because the server does not count it.
     pub(super) fn forget(&mut self, at: LearnerInstant) {
         let at = ticks(at);
         let len = self.exact_len();
@@ -148,8 +148,8 @@ impl RequestLog {
         (until(at) - until(at - window)).max(0.0)
     }
 
-    /// Returns how many requests were sent before a tick; between checkpoints they are taken as
-    /// evenly spread.
+    /// Returns how many requests were sent before a tick. Between checkpoints, requests are assumed
+    /// to be evenly spread.
     fn before(&self, tick: f64) -> f64 {
         let len = self.exact_len();
         let exact_from = self.total.saturating_sub(len as u32);
@@ -175,7 +175,8 @@ impl RequestLog {
         }
     }
 
-    /// Returns the last point that lies below, and the first that does not.
+    /// Returns the last [`CountPoint`] for which `is_below` is true, and the first for which it is
+    /// false.
     fn around(
         &self,
         is_below: impl Fn(&CountPoint) -> bool,
@@ -199,8 +200,8 @@ impl RequestLog {
         (low, high)
     }
 
-    /// Returns when the n-th last request was sent, or nothing if there are fewer or it is
-    /// forgotten.
+    /// Returns when the n-th last request was sent; `None` if there are fewer requests, or the
+    /// instant was dropped.
     pub(super) fn nth_last(&self, n: f64) -> Option<LearnerInstant> {
         let n = n.max(1.0);
         let len = self.exact_len();

@@ -1,4 +1,4 @@
-//! The responses that a learner takes in: admissions, refusals and outages.
+//! Responses and their effect on a [`Learner`]: admissions, refusals and outages.
 
 use std::time::Duration;
 
@@ -6,20 +6,21 @@ use super::units::{LearnerInstant, RequestRate, Seconds};
 use super::{HostResponse, Learner, SendPurpose, SentRequest};
 use crate::time::BootInstant;
 
-/// From this rate on the start is more careful: what is in flight at a refusal is refused as well.
+/// The [`RequestRate`] from which a start grows more slowly, because a refusal also hits the
+/// requests in flight.
 const CAREFUL_START_RATE: RequestRate<f32> = RequestRate(50.0);
-/// The highest rate of a start.
+/// The highest [`RequestRate`] of a start.
 const MAX_START_RATE: RequestRate<f32> = RequestRate(2_000.0);
 /// The longest time between two responses for which a rate grows.
 const MAX_GROWTH_TIME: Seconds = Seconds(0.5);
-/// The pause of a host that is down.
+/// The pause for a host that is down.
 const OUTAGE_PAUSE: PauseBounds = PauseBounds {
     least: Seconds(1.0),
     most: Seconds(60.0),
 };
-/// The share of the time that a host has been down for which nothing is sent.
+/// The length of a pause as a share of the time for which the host has been down.
 const PAUSE_SHARE: f64 = 0.2;
-/// Added to the end of a Retry-After: the server's clock and ours differ.
+/// The extra time after a Retry-After, because the clocks of server and client differ.
 const RETRY_AFTER_GUARD: Duration = Duration::from_millis(10);
 
 /// The shortest and the longest pause.
@@ -30,7 +31,7 @@ pub(super) struct PauseBounds {
 }
 
 impl Learner {
-    /// Takes in a response, or its headers.
+    /// Learns from a [`HostResponse`], or from its headers.
     pub(super) fn take_in(
         &mut self,
         sent: SentRequest,
@@ -48,7 +49,7 @@ impl Learner {
                 self.admitted(sent, sent_at, instant);
             }
             HostResponse::Neutral => {
-                // Nor does it show that a confirmed limit could be higher.
+                // Such a response does not show that a confirmed limit could be higher.
                 let purpose = SendPurpose::AppLimited;
                 self.admitted(SentRequest { purpose, ..sent }, sent_at, instant);
             }
@@ -60,12 +61,12 @@ impl Learner {
             }
             HostResponse::Outage => self.outage(instant, jitter_sample),
             HostResponse::Unavailable => self.doubt(sent, instant, jitter_sample),
-            // A test goes on until the host serves again.
+            // A test continues until the host serves a request.
             HostResponse::Other => {}
         }
     }
 
-    /// Raises the rate of a start or search after a request that was served.
+    /// Raises the rate of a start or search after a [`SentRequest`] that was served.
     fn raise(&mut self, sent: SentRequest, sent_at: LearnerInstant, now: LearnerInstant) {
         let start = &mut self.start;
         start.served = start.served.saturating_add(1);
@@ -83,7 +84,7 @@ impl Learner {
         start.last_served = Some(now);
     }
 
-    /// Takes in that the host admitted a request.
+    /// Learns from an admitted [`SentRequest`].
     fn admitted(&mut self, sent: SentRequest, sent_at: LearnerInstant, now: LearnerInstant) {
         let round_trip = (now - sent_at).narrow();
         if self.round_trip.0 == 0.0 || round_trip < self.round_trip {
@@ -119,14 +120,14 @@ impl Learner {
         }
     }
 
-    /// Pauses before a host that is down is asked again.
+    /// Pauses before the next request to a host that is down.
     fn outage(&mut self, now: LearnerInstant, jitter_sample: f64) {
         let since = *self.outage.since.get_or_insert(now);
         self.pause(now - since, OUTAGE_PAUSE, now, jitter_sample);
     }
 
-    /// Sends nothing for a share of the time that a host has been down, within bounds, and then one
-    /// request at a time.
+    /// Pauses for a share of the time for which a host has been down, within [`PauseBounds`].
+    /// Afterwards one request at a time goes.
     pub(super) fn pause(
         &mut self,
         down: Seconds,

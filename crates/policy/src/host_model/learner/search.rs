@@ -1,9 +1,9 @@
-//! The search: one hypothesis for each window of a grid, each scored by every answer.
+//! The search: one hypothesis for each window of a grid, scored by every response.
 //!
-//! At a refusal the client knows how many of its own requests lay in each window; each count is a
-//! hypothesis "n per w". A refusal at the same count again speaks for it, a refusal at a smaller
-//! count or an admission at a larger one against it. Of the hypotheses near the best score the
-//! client acts on the one that allows most, so that every mistake removes hypotheses.
+//! At a refusal, the client knows how many of its own requests lay in each window. Each count is a
+//! hypothesis "n per w". A refusal at the same count supports the hypothesis. A refusal at a
+//! smaller count, or an admission at a larger one, contradicts it. Of the hypotheses near the best
+//! score, the client acts on the one that allows most, so that every mistake excludes hypotheses.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,51 +12,51 @@ use super::min_distance::MinDistance;
 use super::request_log::RequestLog;
 use super::units::{LearnerInstant, RequestRate, Seconds};
 
-/// The windows that are tried, in seconds.
+/// The lengths of the windows in the grid, in seconds.
 const GRID_SECONDS: [f32; 20] = [
     1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0,
     600.0, 900.0, 1800.0, 3600.0,
 ];
-/// The score of a smooth rate: it is chosen when no window does better.
+/// The score of a smooth rate, which is chosen if no window has a better score.
 pub(super) const RATE_SCORE: f32 = -1.2;
 /// The distance from the best score up to which a hypothesis is still tried.
 const NEAR_BEST: f32 = 0.65;
-/// The time in which a rate doubles that nothing refuses.
+/// The time in which a rate doubles if no request is refused.
 const DOUBLING_TIME: Seconds = Seconds(4.0);
-/// The highest rate that a search tries.
+/// The highest [`RequestRate`] that a search tries.
 const MAX_RATE: RequestRate<f32> = RequestRate(2_000.0);
-/// The lowest rate that a search measures.
+/// The lowest [`RequestRate`] that a search measures.
 const MIN_RATE: RequestRate = RequestRate(0.01);
-/// The lowest rate at which a long window is filled.
+/// The lowest [`RequestRate`] at which a long window is filled.
 const MIN_FILL: RequestRate = RequestRate(0.2);
-/// The time before a first refusal in which that rate is measured.
+/// The time before a first refusal in which the fill rate is measured.
 const FILL_TIME: Seconds = Seconds(5.0);
-/// The longest window that may explain a row of refusals: a ban looks the same.
+/// The longest window that may explain a row of refusals, because a ban looks the same.
 const MAX_EXPLAINING_WINDOW: Seconds = Seconds(60.0);
-/// The score that a window gains that explains a row of refusals, and that of one that had room
-/// then.
+/// The score that a window gains if it explains a row of refusals.
 const EXPLAINED_SCORE: f32 = 0.5;
+/// The score of a window that was free at a refusal of that row.
 const OUTDONE_SCORE: f32 = -0.7;
-/// Up to this score a window that explained a row of refusals is refuted by later admissions.
+/// The score up to which later admissions refute a window that explained a row of refusals.
 const MAX_REFUTED_SCORE: f32 = -0.6;
-/// The score that the windows get back that lost by such a row.
+/// The score that windows regain if they lost it by a refuted explanation.
 const RESTORED_SCORE: f32 = 1.5;
 /// The distance from the best score up to which a window is worth a test of its own.
 const WORTH_A_TEST: f32 = 0.65;
-/// A hypothesis below this share of a rate is slower; the others have the same rate.
+/// The share of a rate below which a hypothesis counts as slower.
 const SLOWER_SHARE: f32 = 0.95;
-/// Up to this length servers count in whole seconds.
+/// The length up to which servers count in whole seconds.
 const SHORT_WINDOW_SECONDS: f32 = 3.0;
-/// From this length on a window is filled at once to see whether the host counts in it.
+/// The length from which a window is filled at once, to test whether the host counts in the window.
 pub(super) const LONG_WINDOW: Seconds = Seconds(10.0);
 
-/// Returns the windows that are tried, the shortest first.
+/// Returns the windows of the grid, the shortest first.
 pub(super) fn grid() -> [Seconds<f32>; GRID_SECONDS.len()] {
     GRID_SECONDS.map(Seconds)
 }
 
-/// Returns the index of a window in the grid. A window that is not of the grid takes that of the
-/// less common of its neighbours.
+/// Returns the index of a window in the grid. A window between two of the grid takes the index of
+/// the less common one.
 fn grid_index(window: Seconds<f32>) -> usize {
     let grid = grid();
     let above = grid.partition_point(|own| *own < window);
@@ -74,37 +74,37 @@ fn grid_index(window: Seconds<f32>) -> usize {
 /// The limit that a search acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ActingLimit {
-    /// The window with this index in the grid.
+    /// The [`Window`](crate::rate::Window) with this index in the grid.
     Window(u8),
-    /// No window fits: a smooth rate.
+    /// A smooth rate, because no window fits.
     Rate,
 }
 
-/// A search that has not found its limit.
+/// A search whose limit is not found yet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct LimitSearch {
     hypotheses: [WindowHypothesis; GRID_SECONDS.len()],
-    /// The host may count no window, but how soon a request follows another.
+    /// The hypothesis that the host limits the distance between requests instead of a window.
     min_distance: Option<MinDistance>,
     pub(super) acting: ActingLimit,
-    /// The measured rate.
+    /// The measured [`RequestRate`].
     pub(super) rate: RequestRate<f32>,
-    /// Refusals after at least one admission.
+    /// The number of refusals after at least one admission.
     pub(super) fresh: u8,
-    /// The rate at which a long window is filled.
+    /// The [`RequestRate`] at which a long window is filled.
     pub(super) fill: RequestRate<f32>,
-    /// The hypotheses, as bits, that had room at a refusal of the present row.
+    /// The hypotheses, as bits, that were free at a refusal of the current row.
     contradicted: u32,
-    /// The hypotheses that lost by the last row, since another one explained it.
+    /// The hypotheses, as bits, that lost score because another one explained the last row.
     outdone: u32,
-    /// The time for which the host refused everything after the last refusal of that row.
+    /// The time for which the host refused every request after the last refusal of that row.
     row_length: Seconds<f32>,
-    /// The longest of these times, if no window explains the row: the host bans.
+    /// The longest of these times if no window explains the row, because the host bans.
     pub(super) ban: Seconds<f32>,
 }
 
 impl LimitSearch {
-    /// Opens a search at a refusal; windows that are confirmed already have a better start.
+    /// Opens a search at a refusal. Windows that are already confirmed start with a better score.
     pub(super) fn open(
         log: &RequestLog,
         refusal: &RefusalEvidence,
@@ -135,8 +135,8 @@ impl LimitSearch {
         search
     }
 
-    /// Takes in the first admission after a row of refusals, and how long after the last of them: a
-    /// window that had room at one of them is not the limit, if another window explains them all.
+    /// Learns from the first admission after a row of refusals, `length` after the last of them. A
+    /// window that was free at one of the refusals loses score if another window explains them all.
     pub(super) fn row_ended(&mut self, log: &RequestLog, at: LearnerInstant, length: Seconds) {
         let contradicted = std::mem::take(&mut self.contradicted);
         if contradicted == 0 {
@@ -169,8 +169,8 @@ impl LimitSearch {
         self.choose();
     }
 
-    /// Reconsiders a row of refusals: when admissions contradict every window that explained it,
-    /// the host bans for a while, and the windows that had room are as good as before.
+    /// Revises the explanation of a row of refusals. If admissions contradict every window that
+    /// explained it, the host bans, and the windows that were free regain their score.
     fn reconsider(&mut self) {
         if self.outdone == 0 {
             return;
@@ -191,8 +191,8 @@ impl LimitSearch {
         self.ban = self.ban.max(self.row_length);
     }
 
-    /// Returns the first instant from `from` on at which a window would be free that the row of
-    /// refusals has not contradicted.
+    /// Returns the first instant, not before `from`, at which a possible window is free. Windows
+    /// that the current row of refusals contradicts are not possible.
     pub(super) fn next_free(
         &self,
         log: &RequestLog,
@@ -206,8 +206,8 @@ impl LimitSearch {
         free.filter(|at| *at >= from).reduce(LearnerInstant::min)
     }
 
-    /// Scores a further refusal. Returns the rate of a host that counts the distance of requests,
-    /// if both refusals agree with it.
+    /// Scores a further refusal. Returns the [`RequestRate`] of a host that limits the distance
+    /// between requests, if both refusals agree.
     pub(super) fn refused(
         &mut self,
         log: &RequestLog,
@@ -218,7 +218,7 @@ impl LimitSearch {
         if refusal.fresh {
             self.contradicted = 0;
         } else if self.ban.0 > 0.0 {
-            // While a ban lasts, no window says anything.
+            // During a ban, a refusal is no evidence about windows.
             return None;
         } else {
             for (index, hypothesis) in self.hypotheses.iter().enumerate() {
@@ -228,8 +228,8 @@ impl LimitSearch {
             }
         }
         for (index, hypothesis) in self.hypotheses.iter_mut().enumerate() {
-            // ActingLimit on a short window keeps below n, so a refusal there must reach it to
-            // count.
+            // A client that acts on a short window stays below `n`, so a refusal counts only if it
+            // reaches `n`.
             let acting = self.acting == ActingLimit::Window(index as u8);
             let short = hypothesis.window() < LONG_WINDOW;
             let least = if acting && short {
@@ -246,7 +246,7 @@ impl LimitSearch {
             self.rate = mean.max(MIN_RATE).narrow();
         }
         self.choose();
-        // A window that is full at the same count again explains more than a distance does.
+        // A window that is full at the same count again is a better explanation than a distance.
         let gained = |(own, before): (&WindowHypothesis, f32)| own.score >= before + 0.9;
         if self.hypotheses.iter().zip(before).any(gained) {
             self.min_distance = None;
@@ -255,7 +255,7 @@ impl LimitSearch {
         Some(distance.rate())
     }
 
-    /// Scores an admission at `at`, which the log contains.
+    /// Scores an admission at `at`, which the [`RequestLog`] contains.
     pub(super) fn admitted(&mut self, log: &RequestLog, at: LearnerInstant) {
         let mut shorter = Seconds(0.98);
         for (hypothesis, grid) in self.hypotheses.iter_mut().zip(grid()) {
@@ -266,12 +266,12 @@ impl LimitSearch {
         let before = self.window().map(|(n, window)| n / window);
         self.choose();
         if let (Some(admitted), ActingLimit::Rate) = (before, self.acting) {
-            // No window fits any more; what was admitted at the rate of the last one holds.
+            // No window fits any more, but the rate of the last window was admitted.
             self.rate = self.rate.max(admitted.narrow());
         }
     }
 
-    /// Raises a rate that nothing refuses.
+    /// Raises a rate at which no request is refused.
     pub(super) fn ramp(&mut self, passed: Seconds) {
         if self.acting == ActingLimit::Rate {
             let growth = (passed / DOUBLING_TIME).exp2() as f32;
@@ -301,19 +301,19 @@ impl LimitSearch {
         (self.hypotheses.iter()).fold(RATE_SCORE, |best, hypothesis| best.max(hypothesis.score))
     }
 
-    /// Returns the distance of two requests that one refusal alone agrees with.
+    /// Returns the [`MinDistance`] hypothesis, as long as only one refusal supports it.
     pub(super) fn min_distance(&self) -> Option<MinDistance> {
         self.min_distance.filter(|_| self.fresh == 0)
     }
 
-    /// Returns the window that the client acts on: how many, and in which time.
+    /// Returns the window that the client acts on: its number of requests and its length.
     pub(super) fn window(&self) -> Option<(f64, Seconds)> {
         let (_, acting) = self.acting_window()?;
         Some((f64::from(acting.n), acting.window()))
     }
 
-    /// Returns the window that a settled search has found: of the windows with the same rate as the
-    /// one that the client acts on, that with the best score.
+    /// Returns the window that a settled search has found: the best score among the windows with
+    /// the rate of the acting window.
     pub(super) fn found(&self) -> Option<(f64, Seconds)> {
         let (_, acting) = self.acting_window()?;
         let least = SLOWER_SHARE * acting.n / acting.window().narrow().0;
@@ -328,7 +328,7 @@ impl LimitSearch {
         Some((f64::from(best.n), best.window()))
     }
 
-    /// Returns the window of the grid that the client acts on, and the hypothesis for it.
+    /// Returns the window of the grid that the client acts on, and its [`WindowHypothesis`].
     fn acting_window(&self) -> Option<(Seconds<f32>, &WindowHypothesis)> {
         let ActingLimit::Window(index) = self.acting else {
             return None;
@@ -337,21 +337,21 @@ impl LimitSearch {
         Some((grid()[index], &self.hypotheses[index]))
     }
 
-    /// Returns whether what the client acts on is a smooth rate: a short window that had to be
-    /// shortened is none of those that servers count in.
+    /// Returns whether the client acts on a smooth rate. This includes a short window that was
+    /// shortened, because servers do not count in such windows.
     pub(super) fn is_smooth(&self) -> bool {
         self.acting_window().is_none_or(|(grid, acting)| {
             acting.is_shorter_than(SHORT_WINDOW_SECONDS.min(0.97 * grid.0))
         })
     }
 
-    /// Returns whether nothing slower than what the client acts on is left to be tried.
+    /// Returns whether no slower hypothesis is left to be tried.
     pub(super) fn is_settled(&self) -> bool {
         let Some((_, acting)) = self.acting_window() else {
             return self.fresh >= 2;
         };
         let rate = acting.rate();
-        // One refusal alone may have been a burst within a higher limit.
+        // A single refusal may be due to a burst within a higher limit.
         if self.fresh == 0 || acting.window() >= LONG_WINDOW && acting.score < 0.9 {
             return false;
         }

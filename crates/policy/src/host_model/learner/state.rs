@@ -1,4 +1,4 @@
-//! Parts of the state of a learner.
+//! Parts of the state of a [`Learner`](super::Learner).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,31 +6,32 @@ use super::SentRequest;
 use super::units::{LearnerInstant, RequestRate, Seconds, stored_instant};
 use super::wait::MAX_WAIT;
 
-/// The rate before anything is known. It doubles every second.
+/// The initial [`RequestRate`], which doubles every second.
 const START_RATE: RequestRate<f32> = RequestRate(2.0);
 
 /// The time since the last refusal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RefusalEpoch {
-    /// When the refusal was taken in. Requests sent before say nothing new.
+    /// The instant at which the client received the refusal. Requests sent before are no new
+    /// evidence.
     #[serde(with = "stored_instant")]
     pub(super) at: Option<LearnerInstant>,
-    /// The first admission after it.
+    /// The instant of the first admission after the refusal.
     pub(super) resumed: Option<LearnerInstant>,
-    /// The number of requests that had been admitted by then.
+    /// The number of requests that had been admitted by the refusal.
     pub(super) total: u32,
     /// The number of refusals in a row.
     pub(super) in_row: u8,
 }
 
 impl RefusalEpoch {
-    /// Returns whether the refusal was taken in after an instant.
+    /// Returns whether the refusal was received after an instant.
     pub(super) fn is_after(&self, sent_at: LearnerInstant) -> bool {
         self.at.is_some_and(|at| sent_at < at)
     }
 
-    /// Returns for how long the host has refused everything. Beyond the longest wait the client had
-    /// nothing to send.
+    /// Returns for how long the host has refused every request, up to [`MAX_WAIT`]: beyond that the
+    /// client had no request to send.
     pub(super) fn length(&self, until: LearnerInstant) -> Seconds {
         self.at.map_or(MAX_WAIT, |at| (until - at).min(MAX_WAIT))
     }
@@ -45,15 +46,15 @@ impl RefusalEpoch {
     }
 }
 
-/// The time in which a host is down, or may be.
+/// The time in which a host is down, or may be down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct HostOutage {
     pub(super) since: Option<LearnerInstant>,
-    /// The first request since the host last served one that it may have refused.
+    /// The first possibly refused [`SentRequest`] since the host last served a request.
     pub(super) doubtful: Option<SentRequest>,
 }
 
-/// The rate at which a learner starts.
+/// The rate at which a [`Learner`](super::Learner) starts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct StartRate {
     pub(super) served: u32,

@@ -6,14 +6,13 @@ use super::Learner;
 use super::units::{LearnerInstant, Seconds, stored_instant};
 use crate::time::BootInstant;
 
-/// The distance from the origin to an instant at which the origin moves.
+/// The distance from the origin at which the origin moves.
 const MAX_REACH: Seconds = Seconds(200_000.0);
-/// The distance from the origin to the present after it has moved: that of the longest window and
-/// more.
+/// The distance from the origin to the present after a move; it exceeds the longest window.
 const KEPT_REACH: Seconds = Seconds(4_000.0);
 
 impl Learner {
-    /// Returns an instant on the clock of the learner: its origin for instants before that.
+    /// Returns an instant on the clock of the learner; the origin for instants before it.
     pub(super) fn learner_instant(&self, at: BootInstant) -> LearnerInstant {
         LearnerInstant(
             self.origin
@@ -54,7 +53,7 @@ impl Learner {
             .into_iter()
             .chain(limits.map(|limit| &mut limit.raised_at))
         {
-            // The stored form knows no instant before that one.
+            // The stored form cannot represent an earlier instant.
             *at = at
                 .map(|at| at - by)
                 .filter(|at| at.0 > stored_instant::NEVER);

@@ -1,6 +1,6 @@
-//! Units of the learner: lengths of time, instants and rates, which the compiler tells apart.
+//! Units of the learner: lengths of time, instants and rates, as separate types.
 //!
-//! The state keeps lengths and rates as `f32`, of half the size; calculations are made in `f64`.
+//! The state stores lengths and rates as `f32`, which halves their size; calculations use `f64`.
 
 use std::ops::{Add, Div, Mul, Sub};
 
@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub(super) struct Seconds<F = f64>(pub(super) F);
 
-/// An instant: seconds after the origin of a learner. Before it, where the origin has moved.
+/// An instant in seconds after the origin of a [`Learner`](super::Learner). Negative if the origin
+/// has moved past it.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub(super) struct LearnerInstant(pub(super) f64);
 
@@ -112,7 +113,7 @@ impl RequestRate<f32> {
         RequestRate(f64::from(self.0))
     }
 
-    /// Returns the distance between two requests.
+    /// Returns the distance between two requests at this rate.
     pub(super) fn distance(self) -> Seconds {
         1.0 / self.wide()
     }
@@ -121,13 +122,13 @@ impl RequestRate<f32> {
 impl LearnerInstant {
     pub(super) const ORIGIN: Self = Self(0.0);
 
-    /// Returns the later of two instants, of which the first may not exist.
+    /// Returns the later of two instants, of which the first is optional.
     pub(super) fn later(first: Option<Self>, second: Self) -> Self {
         first.map_or(second, |first| first.max(second))
     }
 }
 
-/// The stored form of an instant that may not exist: a number before all others.
+/// The stored form of an optional [`LearnerInstant`]: absence is a number before all others.
 pub(super) mod stored_instant {
     use super::{Deserialize, Deserializer, LearnerInstant, Serialize, Serializer};
 
@@ -148,7 +149,7 @@ pub(super) mod stored_instant {
     }
 }
 
-/// The stored form of a length of time that may not exist: whether it does, and the length.
+/// The stored form of an optional [`Seconds`]: a flag for its presence, and the length.
 pub(super) mod stored_length {
     use super::{Deserialize, Deserializer, Seconds, Serialize, Serializer};
 

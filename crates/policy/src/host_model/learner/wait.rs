@@ -5,29 +5,32 @@ use super::refusal::RefusalCause;
 use super::search::{LONG_WINDOW, LimitSearch};
 use super::units::{LearnerInstant, Seconds};
 
-/// The wait after a refusal without Retry-After, and its growth in a row of refusals.
+/// The wait after a first refusal without Retry-After.
 const FIRST_WAIT: Seconds = Seconds(0.5);
+/// The factor by which the wait grows with each refusal of a row.
 const WAIT_GROWTH: f64 = 2.5;
+/// The number of refusals of a row after which the wait stops growing.
 const MAX_GROWTHS: u8 = 12;
+/// The longest wait after a refusal without Retry-After.
 pub(super) const MAX_WAIT: Seconds = Seconds(60.0);
 /// The wait after the refusal that confirms a limit.
 const CONFIRMED_WAIT: Seconds = Seconds(0.2);
 /// The wait after a probe that was refused.
 const PROBE_WAIT: Seconds = Seconds(0.02);
-/// Where a search knows when a window would be free, it asks then: not before this share of the
-/// wait, the first and later ones,
+/// The earliest test for a free window, as a share of the wait after a first refusal.
 const FIRST_TEST_SHARE: f64 = 0.8;
+/// The earliest test after later refusals of a row, as a share of the wait.
 const LATER_TEST_SHARE: f64 = 0.2;
-/// and not after this one.
+/// The latest test for a free window, as a share of the wait.
 const LATEST_TEST_SHARE: f64 = 1.5;
-/// In a long row of refusals the next window is not passed over: a test waits for no more than this
-/// share of the time since the last admission.
+/// The longest wait of a test in a long row of refusals, as a share of the time since the last
+/// admission. The limit keeps a test from missing the next free window.
 const NEXT_WINDOW_SHARE: f64 = 0.4;
-/// A window that is free after a smaller share of its length is not waited for.
+/// The share of a window's length up to which its end is not awaited.
 const AWAITED_WINDOW_SHARE: f64 = 0.25;
 
 impl Learner {
-    /// Decides how long nothing is sent.
+    /// Sets the pause after a refusal.
     pub(super) fn wait(
         &mut self,
         cause: RefusalCause,
@@ -43,7 +46,7 @@ impl Learner {
             }
             (_, Some(advice)) => advice,
             (RefusalCause::ProbeRefused(_), None) => ban.clamp(PROBE_WAIT, MAX_WAIT),
-            // One more was sent to confirm the limit, and did.
+            // This refusal was expected: the extra request confirmed the limit.
             (RefusalCause::Unexplained, None) if self.search.is_none() && is_first => {
                 ban.clamp(CONFIRMED_WAIT, MAX_WAIT)
             }
@@ -63,8 +66,8 @@ impl Learner {
         self.probe.refused(window, cost);
     }
 
-    /// Returns the wait that grows in a row of refusals or, where a search knows when a window
-    /// would be free, the wait until then.
+    /// Returns the wait that grows in a row of refusals. If a search knows when a window is free,
+    /// the wait ends there.
     fn own_wait(&self, is_advised: bool, now: LearnerInstant) -> Seconds {
         let times = f64::from(self.last_refusal.in_row.saturating_sub(1).min(MAX_GROWTHS));
         let search = self.search.as_ref();
@@ -90,7 +93,7 @@ impl Learner {
         }
     }
 
-    /// Returns when the window that a search acts on and the confirmed windows are free again.
+    /// Returns when the confirmed windows, and the acting window of a search, are free again.
     fn free_at(&self, now: LearnerInstant) -> Option<LearnerInstant> {
         let acting = self.search.as_ref().and_then(LimitSearch::window);
         let acting = acting.and_then(|(n, window)| {

@@ -1,4 +1,4 @@
-//! A declared quota: what is left of it.
+//! A declared quota and its rest.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,16 +11,17 @@ use crate::time::BootInstant;
 
 mod pacing;
 
-/// How long a statement without a reset is believed.
+/// The time for which headers without a reset apply.
 pub(super) const QUOTA_MEMORY: Duration = Duration::from_secs(3_600);
-/// By how much two statements of one reset differ at most: headers round to whole seconds.
+/// The largest difference between two declarations of one reset, because headers round to whole
+/// seconds.
 const MAX_RESET_ROUNDING: Duration = Duration::from_millis(1_500);
-/// What a reset is short of where seconds are rounded down.
+/// The largest time by which a reset is too early if the host rounds seconds down.
 const ROUNDED_OFF: Duration = Duration::from_secs(1);
-/// How far requests that woke late stay behind their schedule, to catch up with it.
+/// The longest delay behind schedule that requests which woke late may catch up.
 const MAX_LAG: Duration = Duration::from_millis(500);
 
-/// A quota that a host declares, as it stands by the permits since.
+/// A quota that a host declares, less the permits since.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct TrackedQuota {
     unit: Unit,
@@ -28,49 +29,50 @@ pub(super) struct TrackedQuota {
     partition: Option<Box<str>>,
     limit: Option<u32>,
     window: Option<Duration>,
-    /// What is left until the reset.
+    /// The rest of the quota, and the instant of its reset.
     left: Option<(u32, BootInstant)>,
-    /// The remainder as the host stated it.
+    /// The rest that the host declared.
     reported: u32,
-    /// When the request was permitted whose answer stated it.
+    /// The permit instant of the request whose response declared the quota.
     by: BootInstant,
     stated: BootInstant,
-    /// The latest permit.
+    /// The instant of the latest permit.
     last: BootInstant,
-    /// When it was due on the schedule of even distances.
+    /// The scheduled instant of the latest permit at even distances.
     due: BootInstant,
-    /// The longest time to a reset that was stated.
+    /// The longest declared time to a reset.
     period: Duration,
-    /// Whether the host rounds the time to a reset down.
+    /// Set if the host rounds the time to a reset down.
     rounds_down: bool,
-    /// The reset that has come since the statement: the limit is taken to be left again.
+    /// The reset that has passed since the declaration; the full limit is assumed to be available
+    /// again.
     renewed: Option<BootInstant>,
-    /// Whether it counts in a sliding window, of which a little is free again and again.
+    /// Set if the host counts in a sliding window, of which a small part becomes free at a time.
     slides: bool,
-    /// How much was permitted after the request whose answer made the last statement, where that is
-    /// known.
+    /// The amount that was permitted after the request of the latest declaration, if known.
     after: Option<u32>,
-    /// When more was used than the requests of this site explain: other clients share the quota.
+    /// The instant at which the use exceeded the requests of this site, because other clients share
+    /// the quota.
     shared_at: BootInstant,
-    /// How many bytes an answer takes of a quota of bytes, by what was left after earlier ones.
+    /// The bytes that a response uses of a quota of bytes, estimated from earlier declarations.
     answer_bytes: u32,
-    /// How many requests were permitted since the last statement.
+    /// The number of requests permitted since the latest declaration.
     permitted: u32,
 }
 
-/// A quota as an answer reports it.
+/// A [`Quota`] as one response declares it.
 pub(super) struct QuotaReport<'a> {
     pub(super) quota: &'a Quota,
-    /// How much was permitted after the request, where that is known.
+    /// The amount that was permitted after the request, if known.
     pub(super) after: Option<u32>,
-    /// When the request was permitted.
+    /// The permit instant of the request.
     pub(super) sent: BootInstant,
     pub(super) retry_after: Option<Duration>,
     pub(super) is_refusal: bool,
 }
 
 impl QuotaReport<'_> {
-    /// Returns the remainder and the time to its reset, where both are known.
+    /// Returns the rest and the time to its reset, if both are known.
     fn remaining(&self) -> Option<(u32, Duration)> {
         let remaining = self.quota.remaining?;
         let asked = self.retry_after.filter(|_| remaining == 0);
@@ -106,26 +108,33 @@ impl TrackedQuota {
         own
     }
 
-    /// Returns whether it holds back requests of a lane whose host last stated something at an
-    /// instant: of several partitions, which are told apart by the host alone, those of the latest
-    /// answer do.
+    /// Returns whether the quota limits requests of a lane, given the latest declaration of the
+    /// lane. The host alone knows the partition of a request, so of several partitions those of the
+    /// latest response apply.
     pub(super) fn binds(&self, lane_stated: BootInstant) -> bool {
         self.partition.is_none() || self.stated == lane_stated
     }
 
-    /// Returns whether this is the state of that quota.
+    /// Returns whether this is the state of a [`Quota`].
     pub(super) fn is_of(&self, quota: &Quota) -> bool {
-        // What earlier responses imply may change.
-        let is_window_known =
-            self.window == quota.window || quota.source == RateHeaderFamily::Implied;
-        (self.unit, self.source) == (quota.unit, quota.source)
-            && is_window_known
-            && self.partition == quota.partition
+        let is_same_window = if self.source == quota.source {
+            // A window that responses imply may change.
+            self.window == quota.window || quota.source == RateHeaderFamily::Implied
+        } else {
+            // It may be implied from a later response on only, and become too long to be implied.
+            match (self.source, quota.source) {
+                (_, RateHeaderFamily::Implied) => self.window.is_none(),
+                (RateHeaderFamily::Implied, _) => quota.window.is_none(),
+                _ => false,
+            }
+        };
+        self.unit == quota.unit && self.partition == quota.partition && is_same_window
     }
 
-    /// Takes in a statement. Returns whether it leaves more than was expected.
+    /// Applies a [`QuotaReport`]. Returns whether more is left than expected.
     ///
-    /// Answers may overtake each other: of one period the one to the latest request counts.
+    /// Responses may overtake each other. Within one period, the response to the latest request
+    /// counts.
     pub(super) fn hear(&mut self, report: &QuotaReport<'_>, now: BootInstant) -> bool {
         let is_new_period = self.left.is_none()
             || report
@@ -134,7 +143,7 @@ impl TrackedQuota {
                 .is_some_and(|now| now > self.reported)
             || self.renewed.is_some_and(|at| report.sent >= at);
         if report.sent < self.by || (self.renewed.is_some() && !is_new_period) {
-            // Overtaken, but a statement all the same.
+            // The response was overtaken, but still shows that the quota exists.
             self.stated = now;
             return false;
         }
@@ -144,12 +153,12 @@ impl TrackedQuota {
                 self.shared_at = now;
             }
         }
-        // In a short window a request that arrives a little early is refused: what is left shows
-        // whether other clients use it.
+        // In a short window, a request that arrives slightly early is refused. There, only the
+        // declared rest shows whether other clients use the quota.
         if report.is_refusal && !self.is_short(now) {
             self.shared_at = now;
         }
-        self.window = report.quota.window;
+        (self.window, self.source) = (report.quota.window, report.quota.source);
         self.after = report.after;
         self.permitted = 0;
         (self.by, self.stated) = (report.sent, now);
@@ -159,10 +168,10 @@ impl TrackedQuota {
         };
         if report.retry_after.is_none() {
             self.period = self.period.max(resets_in);
-            // A reset that is now, with nothing left, lies in the rest of this second.
+            // A reset of zero seconds with nothing left lies within the current second.
             self.rounds_down |= remaining == 0 && resets_in.is_zero();
         }
-        // In a fixed window one served request at most is the last; the next begins with the limit.
+        // In a fixed window, only one served request can declare a rest of zero before the reset.
         let is_last_again = remaining == 0 && self.reported == 0 && self.left.is_some();
         self.slides = !report.is_refusal
             && (self.slides || (is_last_again && self.window.is_some() && self.limit > Some(1)));
@@ -187,27 +196,26 @@ impl TrackedQuota {
         before.is_none_or(|(expected, known)| left > expected || reset < known)
     }
 
-    /// Returns how much a request takes.
+    /// Returns the amount that a request uses, if any.
     fn amount(&self, cost: QuotaCost) -> Option<NonZeroU32> {
         NonZeroU32::new(match self.unit {
-            // Even an answer without bytes waits for a reset when nothing is left.
+            // Even a response without bytes waits for a reset if nothing is left.
             Unit::ContentBytes => self.answer_bytes.max(1),
             unit => cost.of(unit),
         })
     }
 
-    /// Returns whether it counts credits, by the word of the host.
+    /// Returns whether the host declares this quota in credits.
     pub(super) fn is_of_credits(&self) -> bool {
         self.unit == Unit::Credits
     }
 
-    /// Returns how many bytes an answer takes, where that is known.
+    /// Returns the estimated bytes of a response; zero if unknown.
     pub(super) fn answer_bytes(&self) -> u32 {
         self.answer_bytes
     }
 
-    /// Returns whether more was used since the last statement than the requests of this site
-    /// between the two explain.
+    /// Returns whether the use since the last declaration exceeds the requests of this site.
     fn is_shared(&self, remaining: u32, after: Option<u32>) -> bool {
         let used = self.reported.saturating_sub(remaining);
         let own = (self.after.zip(after))
@@ -215,21 +223,22 @@ impl TrackedQuota {
         own.is_some_and(|own| used > own)
     }
 
-    /// Learns how many bytes an answer takes.
+    /// Estimates the bytes of a response from the declared rest.
     fn learn_bytes(&mut self, remaining: u32) {
         let used = self.reported.saturating_sub(remaining);
         if self.unit == Unit::ContentBytes && self.permitted > 0 && used > 0 {
             let each = used / self.permitted;
             self.answer_bytes = match self.answer_bytes {
                 0 => each,
-                // Half of what is known, so that one large answer does not stop the rest.
+                // Half of the known size remains, so that one large response does not stop all
+                // others.
                 known => known / 2 + each / 2,
             };
         }
     }
 
-    /// Applies the passage of time. After a reset the limit is left again, until the next reset or
-    /// statement; without a limit nothing is known.
+    /// Applies the passage of time. After a reset the full limit is available, until the next reset
+    /// or declaration. Without a known limit, the rest is unknown.
     pub(super) fn advance(&mut self, now: BootInstant) {
         let Some((_, reset)) = self.left.filter(|(_, reset)| *reset <= now) else {
             return;
@@ -258,8 +267,8 @@ impl TrackedQuota {
             None => self.window_gap(amount).unwrap_or_default(),
         };
         let due = self.due + gap;
-        // Requests that wake a little late do not move the schedule.
-        // Of what a short window held back little is caught up: it would come as a burst.
+        // Requests that wake slightly late do not move the schedule. A short window catches up
+        // less, because its delay would become a burst.
         let part = if is_short && !self.slides { 5 } else { 2 };
         let lag = (self.window.unwrap_or(self.period) / part).min(MAX_LAG);
         let due = match self.left {
@@ -276,7 +285,7 @@ impl TrackedQuota {
 
     pub(super) fn take_back(&mut self, cost: QuotaCost) {
         let amount = match self.unit {
-            // As much as was taken: an answer since may have shown another size.
+            // The amount that was counted: a later response may have changed the estimated size.
             Unit::ContentBytes => cost.bytes.max(1),
             unit => cost.of(unit),
         };
@@ -306,7 +315,7 @@ impl TrackedQuota {
         self.stated
     }
 
-    /// Returns what is stated, less what was permitted since.
+    /// Returns the declared [`Quota`], less the permits since.
     pub(super) fn as_of(&self, now: BootInstant) -> Quota {
         let left = self.left.filter(|(_, reset)| *reset > now);
         Quota {

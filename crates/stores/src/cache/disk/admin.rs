@@ -1,4 +1,4 @@
-//! What operators ask: every body against its checksum, the list of entries, and totals.
+//! The queries of operators: a check of every body, the list of entries, and totals.
 
 use std::os::unix::fs::FileExt;
 
@@ -15,11 +15,13 @@ use crate::cache::admin::{
 use crate::cache::body::READ_CHUNK_BYTES;
 use crate::error::StoreError;
 
-/// How many rows are read at once: few, since each may have 256 KiB of metadata.
+/// The number of rows that are read at once. The number is small, because each row may have 256 KiB
+/// of metadata.
 const VERIFY_PAGE_ROWS: i64 = 16;
 
 impl DiskCore {
-    /// Checks the index and every body, and removes what is damaged and what belongs to no entry.
+    /// Checks the [`DiskIndex`] and every body. Removes damaged entries, and files without an
+    /// entry.
     pub(in super::super) fn verify(
         &self,
         index: &mut DiskIndex,
@@ -129,7 +131,7 @@ impl DiskCore {
         Err("its body does not match its checksum".to_owned())
     }
 
-    /// Lists entries after a position.
+    /// Lists entries after a [`ListPosition`].
     pub(in super::super) fn list(
         &self,
         index: &mut DiskIndex,

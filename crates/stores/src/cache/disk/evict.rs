@@ -1,8 +1,8 @@
-//! Removing many entries: the least recently used ones when the cache is over its cap, those of a
+//! The removal of many entries: the least recently used entries above the size limit, those of a
 //! host, or all.
 //!
-//! Each batch is one write transaction that reads the totals again, so that processes which evict
-//! at the same time do so one after the other and remove no more than needed.
+//! Each batch is one write transaction that reads the totals again. Processes that evict at the
+//! same time therefore wait for each other, and remove no more than necessary.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use super::put::{delete, file_of};
 use crate::cache::admin::RemovedEntries;
 use crate::error::StoreError;
 
-/// How many entries are removed in one transaction.
+/// The number of entries that one transaction removes.
 const EVICTION_BATCH_ROWS: i64 = 128;
 
-/// What a batch removed.
+/// The entries and files that a batch removed.
 #[derive(Default)]
 struct EvictedBatch {
     removed: RemovedEntries,
@@ -27,7 +27,7 @@ struct EvictedBatch {
 }
 
 impl EvictedBatch {
-    /// Removes rows of `SELECT file, id, size`, until `enough` says so.
+    /// Removes the rows of a query `SELECT file, id, size` until `enough` returns true.
     fn remove(
         connection: &Connection,
         query: &str,
@@ -80,7 +80,7 @@ impl DiskCore {
         })
     }
 
-    /// Removes the entries of a host, or all.
+    /// Removes the entries of a host, or all entries.
     pub(in super::super) fn purge(
         &self,
         index: &mut DiskIndex,
@@ -101,7 +101,8 @@ impl DiskCore {
         removed
     }
 
-    /// Runs batches until one removes nothing, and gives freed pages back to the disk.
+    /// Runs batches until an [`EvictedBatch`] removes no entry, and returns freed pages to the
+    /// disk.
     fn in_batches(
         &self,
         index: &mut DiskIndex,
@@ -120,7 +121,7 @@ impl DiskCore {
             }
         }
         if all.entries > 0 {
-            // Pages that stay free are used by the next entries.
+            // The next entries use the pages that stay free.
             index.read(self, |connection| {
                 let mut vacuum = connection.prepare_cached("PRAGMA incremental_vacuum(4096)")?;
                 let mut pages = vacuum.query([])?;
@@ -131,7 +132,7 @@ impl DiskCore {
         Ok(all)
     }
 
-    /// Has the uses that were noted written to the index.
+    /// Queues a write of the recorded uses to the index.
     pub(super) fn flush_uses(self: &Arc<Self>) {
         let core = Arc::clone(self);
         self.in_index(Box::new(move |index| {

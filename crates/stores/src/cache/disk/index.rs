@@ -1,5 +1,5 @@
-//! A connection to the index that opens itself anew when the index was replaced, and replaces it
-//! when it is damaged.
+//! A connection to the index that opens again when the index was replaced, and replaces a damaged
+//! index.
 
 use rusqlite::{Connection, ErrorCode};
 
@@ -9,15 +9,15 @@ use super::schema::{OpenError, connect, is_damage};
 use crate::cache::warning::CacheTrouble;
 use crate::error::StoreError;
 
-/// The index as one thread uses it.
+/// The [`OpenIndex`] as one thread uses it.
 #[derive(Default)]
 pub(in super::super) struct DiskIndex(Option<OpenIndex>);
 
 struct OpenIndex {
     connection: Connection,
-    /// Which file it is.
+    /// The inode of the file.
     inode: Option<u64>,
-    /// How often the index had been replaced when it was opened.
+    /// The number of replacements of the index when the connection was opened.
     replacements: u64,
 }
 
@@ -29,7 +29,7 @@ impl OpenIndex {
 }
 
 impl DiskIndex {
-    /// Opens the index; a damaged one is replaced.
+    /// Opens the index; a damaged index is replaced.
     pub(super) fn open(core: &DiskCore) -> Result<Self, StoreError> {
         let mut index = Self::default();
         index.ensure_open(core)?;
@@ -37,7 +37,7 @@ impl DiskIndex {
     }
 
     fn ensure_open(&mut self, core: &DiskCore) -> Result<&Connection, StoreError> {
-        // A user may have removed the directory: other processes use a new one.
+        // A user may have removed the directory, so that other processes use a new one.
         if self
             .0
             .as_ref()
@@ -77,7 +77,8 @@ impl DiskIndex {
         }
     }
 
-    /// Runs work in one write transaction: SQLite admits one at a time among all processes.
+    /// Runs work in one write transaction, of which SQLite admits only one at a time among all
+    /// processes.
     pub(super) fn write<T>(
         &mut self,
         core: &DiskCore,
@@ -96,14 +97,14 @@ impl DiskIndex {
         })
     }
 
-    /// Reports an error, and replaces the index or opens it anew where that helps.
+    /// Reports a [`StoreError`], and replaces the index or opens it again if necessary.
     fn failed(&mut self, core: &DiskCore, error: &rusqlite::Error) -> StoreError {
         if is_damage(error) {
             return self.replace(core, &format!("is damaged ({error})"));
         }
         let moved = self.0.as_ref().map(|opened| opened.inode) != Some(core.layout.index_inode());
         if moved {
-            // It was removed or replaced: the next use opens what is there.
+            // The index was removed or replaced, so the next use opens the current one.
             self.0 = None;
         }
         let why = match error.sqlite_error_code() {
@@ -121,8 +122,7 @@ impl DiskIndex {
         error
     }
 
-    /// Sets the index aside, unless another process has done so, and leaves a new one to the next
-    /// use.
+    /// Moves the index aside, unless another process has done so. The next use creates a new index.
     pub(super) fn replace(&mut self, core: &DiskCore, why: &str) -> StoreError {
         let inode = self.0.take().and_then(|opened| opened.inode);
         let replaced = core.layout.lock().and_then(|_lock| {
@@ -137,8 +137,8 @@ impl DiskIndex {
     }
 }
 
-/// Sets the index aside. The caller holds the lock of the directory, so that connections which
-/// notice the counter open the new index, not this one.
+/// Moves the index aside. The caller holds the lock of the directory, so that connections which
+/// notice the counter open the new index.
 fn set_aside(core: &DiskCore, why: &str) -> Result<(), StoreError> {
     core.marks.replaced();
     core.layout
@@ -154,7 +154,7 @@ fn set_aside(core: &DiskCore, why: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Opens a connection; an index that is damaged or of another version is set aside.
+/// Opens a connection. An index that is damaged or of another version is moved aside.
 fn open(core: &DiskCore) -> Result<OpenIndex, StoreError> {
     let _lock = core.layout.lock()?;
     core.layout.make_directories()?;

@@ -1,4 +1,4 @@
-//! The files of a cache directory. All lie below `v1/`, so that versions of the program with
+//! The files of a cache directory. All files are below `v1/`, so that versions of the program with
 //! another format use another directory.
 //!
 //! ```text
@@ -7,13 +7,13 @@
 //! v1/tmp/             bodies that are being written
 //! v1/changes          counters that processes map (see marks.rs)
 //! v1/lock             held while the index is opened or replaced
-//! v1/damaged.sqlite   the last index that was set aside
+//! v1/damaged.sqlite   the last index that was moved aside
 //! ```
 //!
-//! Bodies are not synced to the disk. A killed process loses nothing that the system has accepted;
-//! after a loss of power a body may be short or wrong, which its length and checksum reveal: the
-//! response is requested again, which is what a sync of every body would cost many times over. The
-//! index is consistent by its write-ahead log, and may lose its latest commits.
+//! Bodies are not synced to the disk. If a process is killed, no data that the system has accepted
+//! is lost. After a loss of power a body may be short or wrong. Its length and checksum show that,
+//! and the response is requested again. A sync of every body would cost far more than these
+//! requests. The index is consistent by its write-ahead log, and may lose its latest commits.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -28,9 +28,9 @@ use crate::error::StoreError;
 use crate::private;
 use crate::sqlite::network_of;
 
-/// How long to wait for the lock file; it is held for milliseconds.
+/// The longest wait for the lock file, which is held for milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long to sleep between two attempts to lock it.
+/// The time between two attempts to lock it.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The random name of a body file.
@@ -38,7 +38,8 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 pub(in super::super) struct BodyName(pub(super) [u8; 16]);
 
 impl BodyName {
-    /// Draws a name from the system's generator: a forked child must not repeat its parent's.
+    /// Returns a name from the system's generator, because a forked child must not repeat the names
+    /// of its parent.
     fn random() -> io::Result<Self> {
         let mut name = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut name)?;
@@ -49,7 +50,7 @@ impl BodyName {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }
 
-    /// Reads a name back from a file's.
+    /// Parses the name of a file.
     pub(super) fn parse(hex: &str) -> Option<Self> {
         if hex.len() != 32 || !hex.is_ascii() {
             return None;
@@ -65,11 +66,11 @@ impl BodyName {
 /// The paths of a cache directory.
 pub(in super::super) struct CacheLayout {
     pub(super) root: PathBuf,
-    /// The system locks the file for a process; the mutex, for a thread of it.
+    /// The lock file. The system locks the file for a process; the mutex locks it for a thread.
     lock: Mutex<File>,
 }
 
-/// The lock of the directory, held until this is dropped.
+/// The lock of the directory, until the guard is dropped.
 pub(super) struct DirectoryLock<'a>(MutexGuard<'a, File>);
 
 impl Drop for DirectoryLock<'_> {
@@ -78,7 +79,7 @@ impl Drop for DirectoryLock<'_> {
     }
 }
 
-/// Describes the cache for messages.
+/// Returns the name of the cache for messages.
 pub(super) fn name(root: &Path) -> String {
     format!("the cache {}", root.display())
 }
@@ -95,7 +96,7 @@ fn is_directory(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-/// Makes a directory if it is missing, and refuses a link in its place.
+/// Creates a directory if it is missing, and refuses a link in its place.
 fn own_directory(root: &Path, path: &Path) -> Result<(), StoreError> {
     private::make_directory(path).map_err(|error| unusable(root, error.to_string()))?;
     if is_directory(path) {
@@ -105,7 +106,7 @@ fn own_directory(root: &Path, path: &Path) -> Result<(), StoreError> {
     Err(unusable(root, why))
 }
 
-/// Makes a file if it is missing and opens it, unless it is a link.
+/// Creates a file if it is missing, and opens it unless it is a link.
 fn own_file(root: &Path, path: &Path) -> Result<File, StoreError> {
     let open = || {
         private::make_file(path)?;
@@ -117,7 +118,7 @@ fn own_file(root: &Path, path: &Path) -> Result<File, StoreError> {
 }
 
 impl CacheLayout {
-    /// Opens the directory, and makes what is missing.
+    /// Opens the directory, and creates the missing parts.
     pub(super) fn open(directory: &Path) -> Result<Self, StoreError> {
         let failed = |error: io::Error| unusable(directory, error.to_string());
         private::make_directory(directory).map_err(failed)?;
@@ -128,14 +129,14 @@ impl CacheLayout {
             );
             return Err(unusable(directory, why));
         }
-        // The user may link the cache to another disk; below it, nothing is linked.
+        // The user may link the cache to another disk, but links below the directory are refused.
         let root = fs::canonicalize(directory).map_err(failed)?.join("v1");
         own_directory(&root, &root)?;
         let lock = Mutex::new(own_file(&root, &root.join("lock"))?);
         Ok(Self { root, lock })
     }
 
-    /// Makes the directories that are missing.
+    /// Creates the missing directories.
     pub(super) fn make_directories(&self) -> Result<(), StoreError> {
         for path in [
             &self.root,
@@ -156,7 +157,7 @@ impl CacheLayout {
         own_file(&self.root, &self.root.join("changes"))
     }
 
-    /// Waits for the lock of the directory.
+    /// Waits for the [`DirectoryLock`] of the directory.
     pub(super) fn lock(&self) -> Result<DirectoryLock<'_>, StoreError> {
         let (lock, mut waited) = (self.lock.lock(), Duration::ZERO);
         loop {
@@ -181,15 +182,15 @@ impl CacheLayout {
         }
     }
 
-    /// Returns which file the path of the index leads to.
+    /// Returns the inode of the file at the path of the index.
     pub(super) fn index_inode(&self) -> Option<u64> {
         fs::symlink_metadata(self.index())
             .ok()
             .map(|found| found.ino())
     }
 
-    /// Moves the index away; the one before is dropped, so that they do not pile up. The caller
-    /// holds the lock of the directory.
+    /// Moves the index aside, and drops an earlier index that was moved aside. The caller holds the
+    /// lock of the directory.
     pub(super) fn set_index_aside(&self) -> io::Result<()> {
         let index = self.index();
         let moved = fs::rename(&index, self.root.join("damaged.sqlite"));
@@ -212,19 +213,19 @@ impl CacheLayout {
     /// Opens a body for reading.
     pub(super) fn open_body(&self, body: BodyName) -> io::Result<File> {
         let mut options = File::options();
-        // Without blocking: the name may lead to a pipe.
+        // Without O_NONBLOCK, a pipe with this name would block the thread.
         options
             .read(true)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         options.open(self.body(body))
     }
 
-    /// Removes a body. One that stays is an orphan, and swept later.
+    /// Removes a body. If that fails, the body is an orphan that is swept later.
     pub(super) fn remove_body(&self, body: BodyName) {
         let _ = fs::remove_file(self.body(body));
     }
 
-    /// Makes a temporary file for a body.
+    /// Creates a temporary file for a [`TemporaryBody`].
     pub(super) fn temporary(&self) -> io::Result<TemporaryBody> {
         let name = BodyName::random()?;
         let path = self.root.join("tmp").join(name.hex());
@@ -240,14 +241,14 @@ impl CacheLayout {
         })
     }
 
-    /// Gives a complete body its final name.
+    /// Gives a complete [`TemporaryBody`] its final name.
     pub(super) fn keep(&self, mut body: TemporaryBody) -> io::Result<BodyName> {
         let path = self.body(body.name);
         if let Err(error) = fs::rename(&body.path, &path) {
             if error.kind() != io::ErrorKind::NotFound {
                 return Err(error);
             }
-            // The first body of its subdirectory.
+            // This is the first body of its subdirectory.
             let directory = path.parent().unwrap_or(&self.root);
             private::make_directory(directory)?;
             if !is_directory(directory) {
@@ -260,7 +261,7 @@ impl CacheLayout {
     }
 
     /// Lists the body files last written before `seconds` of wall time, one subdirectory at a time,
-    /// and then the temporary files as old.
+    /// and then the temporary files of the same age.
     pub(super) fn files_before(
         &self,
         seconds: i64,
@@ -290,7 +291,7 @@ impl CacheLayout {
     }
 }
 
-/// Removes a file that may not be there.
+/// Removes a file that may not exist.
 pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -298,11 +299,11 @@ pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A body that is being written. Dropping it removes its file.
+/// A body that is being written. Its file is removed when this is dropped.
 pub(in super::super) struct TemporaryBody {
     name: BodyName,
     path: PathBuf,
-    /// `None` once the file has its final name.
+    /// The file; `None` once it has its final name.
     file: Option<File>,
     length: u64,
 }

@@ -1,5 +1,5 @@
 //! Flight leases in the index. Their instants are those of the boot clock, which all processes of
-//! the machine share; a record of an earlier boot does not count.
+//! the machine share. A record of an earlier boot does not count.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::cache::lease::{self, Claim, Holder, LeaseRecord};
 use crate::error::StoreError;
 
 impl DiskCore {
-    /// Reads what is recorded for a key in this boot of the machine.
+    /// Reads the [`LeaseRecord`] for a key in this boot of the machine.
     fn lease(
         &self,
         connection: &Connection,
@@ -54,8 +54,8 @@ impl DiskCore {
         Ok(())
     }
 
-    /// Claims a key. Where the index does not answer, the claimant leads: a flight saves requests,
-    /// and must not stop one.
+    /// Claims a key. If the [`DiskIndex`] fails, the claimant leads, because a flight saves
+    /// requests and must not stop a request.
     pub(in super::super) fn claim(
         &self,
         index: &mut DiskIndex,
@@ -119,7 +119,7 @@ impl DiskCore {
         self.maintain(index);
     }
 
-    /// Drops records that do not count any more.
+    /// Drops expired records, and those of an earlier boot.
     pub(super) fn drop_expired_leases(&self, index: &mut DiskIndex) -> Result<(), StoreError> {
         let now = i64::try_from(self.clock.boot().as_micros()).unwrap_or(i64::MAX);
         index.write(self, |connection| {

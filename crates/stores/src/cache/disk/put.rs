@@ -1,4 +1,4 @@
-//! Storing and changing entries: each is one write transaction of the index.
+//! The storing and changing of entries: each change is one write transaction of the index.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ struct ReadyBody {
     inline: Option<Vec<u8>>,
 }
 
-/// What a put did in its transaction.
+/// The result of the transaction of a put.
 enum PutResult {
     Done {
         replaced: Vec<BodyName>,
@@ -35,8 +35,8 @@ enum PutResult {
 }
 
 impl DiskCore {
-    /// Appends to the temporary file of a body, and makes it first where there is none. `None` if
-    /// that fails, which is reported.
+    /// Appends to the temporary file of a [`SpilledBody`], and creates the file first if necessary.
+    /// Returns `None` if that fails, which is reported.
     pub(in super::super) fn spill(
         &self,
         spilled: Option<SpilledBody>,
@@ -72,7 +72,8 @@ impl DiskCore {
         });
     }
 
-    /// Stores a response: the rest of its body by a thread for files, then its row.
+    /// Stores a response: a file thread writes the rest of its [`SpilledBody`], then the index
+    /// thread writes its row.
     pub(in super::super) fn put(
         core: &Arc<Self>,
         new: NewEntry,
@@ -108,7 +109,7 @@ impl DiskCore {
         reply
     }
 
-    /// Writes the rest of a body and gives its file its final name.
+    /// Writes the rest of a [`SpilledBody`], and gives its file its final name.
     fn finish_file(&self, spilled: Option<SpilledBody>, rest: Vec<u8>) -> Option<ReadyBody> {
         let spilled = self.spill(spilled, rest)?;
         let (length, checksum) = (spilled.file.length(), spilled.hasher.digest());
@@ -124,7 +125,7 @@ impl DiskCore {
         })
     }
 
-    /// Commits the row of a response. Also returns whether the cache is over its cap.
+    /// Commits the row of a response. Also returns whether the cache exceeds its size limit.
     fn put_row(
         &self,
         index: &mut DiskIndex,
@@ -149,8 +150,8 @@ impl DiskCore {
         };
         let inline = body.inline.as_deref();
         let put = index.write(self, |connection| {
-            // Invalidations count before they take the write lock, so none is missed here: one
-            // that counts later removes this row.
+            // An invalidation counts before it takes the write lock, so this check misses none. An
+            // invalidation that counts later removes this row.
             if self.marks.stamp(&new.key) != new.since {
                 return Ok(PutResult::Invalidated);
             }
@@ -193,7 +194,7 @@ impl DiskCore {
         }
     }
 
-    /// Replaces the metadata of an entry. `false` if the entry is not there any more.
+    /// Replaces the metadata of an entry. Returns `false` if the entry is no longer stored.
     pub(in super::super) fn update_metadata(
         &self,
         index: &mut DiskIndex,
@@ -226,7 +227,7 @@ impl DiskCore {
         updated
     }
 
-    /// Removes an entry. `false` if it is not there any more.
+    /// Removes an entry. Returns `false` if the entry is no longer stored.
     pub(in super::super) fn remove(
         &self,
         index: &mut DiskIndex,
@@ -259,7 +260,7 @@ impl DiskCore {
         Ok(removed.is_some())
     }
 
-    /// Removes a row that cannot be decoded, and its file where it names one.
+    /// Removes a row that cannot be decoded, and its file if the row names a file.
     pub(super) fn remove_row(&self, index: &mut DiskIndex, row: i64) -> Result<bool, StoreError> {
         let removed = index.write(self, |connection| {
             let file = connection
@@ -273,7 +274,7 @@ impl DiskCore {
         Ok(removed.is_some())
     }
 
-    /// Removes all variants of a key. From the call on, this process does not serve them.
+    /// Removes all variants of a [`CacheKey`]. This process stops serving them at the call.
     pub(in super::super) fn invalidate(
         core: &Arc<Self>,
         key: &CacheKey,
@@ -311,7 +312,8 @@ impl DiskCore {
     }
 }
 
-/// Reads the name of a body file from a row's first column; a name of another kind is none.
+/// Reads the [`BodyName`] of a body file from a row's first column. Returns `None` if the value is
+/// not a valid name.
 pub(super) fn file_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<BodyName>> {
     let name = row.get_ref(0)?.as_blob().ok();
     Ok(name.and_then(|name| name.try_into().ok()).map(BodyName))
@@ -324,8 +326,8 @@ pub(super) fn delete(connection: &Connection, row: i64) -> rusqlite::Result<usiz
         .execute([row])
 }
 
-/// Inserts a row in place of an older one of its variant, and drops the oldest variants that are
-/// too many. Returns the files that are not needed any more.
+/// Inserts a row in place of an older one of its variant, and drops the oldest variants above
+/// [`MAX_VARIANTS`]. Returns the files that are no longer needed.
 fn replace(
     connection: &Connection,
     row: &IndexRow,
@@ -340,7 +342,7 @@ fn replace(
                 .as_blob()
                 .is_ok_and(|other| other == variant);
             let stored_at = found.get_ref(3)?.as_i64().unwrap_or(i64::MIN);
-            // The older one of this variant goes first, then the oldest others.
+            // The older row of this variant is dropped first, then the oldest other rows.
             Ok((
                 !is_same,
                 stored_at,

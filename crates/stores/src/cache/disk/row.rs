@@ -15,14 +15,14 @@ use crate::cache::body::FileBody;
 use crate::cache::entry::{CacheEntry, EntryBody, EntryId};
 use crate::cache::key::{CacheKey, VariantHash};
 
-/// The rows of a key.
+/// The query for the rows of a key.
 pub(super) const SELECT_KEY: &str = "SELECT id, key, variant, url, host, stored_at, length, \
     checksum, row_checksum, file, metadata, body FROM entries WHERE key = ?1";
-/// A page of all rows.
+/// The query for a page of all rows.
 pub(super) const SELECT_PAGE: &str = "SELECT id, key, variant, url, host, stored_at, length, \
     checksum, row_checksum, file, metadata, body FROM entries WHERE id > ?1 ORDER BY id LIMIT ?2";
 
-/// What an entry is in the index, without its body.
+/// An entry in the index, without its body.
 pub(super) struct IndexRow {
     pub(super) id: EntryId,
     pub(super) url: String,
@@ -31,21 +31,21 @@ pub(super) struct IndexRow {
     pub(super) length: u64,
     pub(super) file: Option<BodyName>,
     pub(super) metadata: Bytes,
-    /// The body, where it lies in the row.
+    /// The body, if it is stored in the row.
     pub(super) body: Option<Bytes>,
 }
 
-/// Why an entry cannot be served.
+/// The reason why an entry cannot be served.
 pub(super) enum EntryDamage {
-    /// Its file is not there: another process may have replaced the entry since its row was read.
+    /// The file does not exist. Another process may have replaced the entry since its row was read.
     Missing,
-    /// Body or row are not what was stored.
+    /// Body or row differ from the stored ones.
     Wrong(String),
 }
 
 impl IndexRow {
-    /// Reads a row. `None` if it cannot be decoded, or if any part but the body is not as it was
-    /// written.
+    /// Reads a row. Returns `None` if the row cannot be decoded, or if its checksum is wrong. The
+    /// checksum excludes the body.
     pub(super) fn read(row: &SqlRow<'_>) -> Option<Self> {
         let integer = |column| row.get_ref(column).ok()?.as_i64().ok();
         let blob = |column| row.get_ref(column).ok()?.as_blob().ok();
@@ -81,7 +81,7 @@ impl IndexRow {
         (found.checksum() == integer(8)?.cast_unsigned()).then_some(found)
     }
 
-    /// Returns the checksum of everything but the body and the id of the row.
+    /// Returns the checksum of the row, without the body and the id.
     pub(super) fn checksum(&self) -> u64 {
         let mut hasher = Xxh3::new();
         hasher.update(self.id.key.as_bytes());
@@ -102,8 +102,8 @@ impl IndexRow {
         hasher.digest()
     }
 
-    /// Opens the body: one of at most `in_memory` bytes is read and verified, a larger one stays a
-    /// file.
+    /// Opens the [`EntryBody`]. A body of at most `in_memory` bytes is read and verified; a larger
+    /// one stays a file.
     pub(super) fn open_body(
         &self,
         core: &Arc<DiskCore>,
@@ -163,7 +163,7 @@ impl IndexRow {
         Err(EntryDamage::Wrong("does not match its checksum".to_owned()))
     }
 
-    /// Makes an entry of the row and its body.
+    /// Creates a [`CacheEntry`] from the row and its body.
     pub(super) fn into_entry(self, body: EntryBody, used_at: Timestamp) -> CacheEntry {
         CacheEntry {
             id: self.id,
@@ -179,7 +179,8 @@ impl IndexRow {
     }
 }
 
-/// Reads so many bytes of a file, or what it has, into memory that is not cleared first.
+/// Reads `length` bytes of a file, or all bytes of a shorter file, into memory that is not cleared
+/// first.
 fn read_whole(file: &File, length: usize) -> rustix::io::Result<Vec<u8>> {
     let mut body = Vec::with_capacity(length);
     while body.len() < length {

@@ -1,4 +1,4 @@
-//! The tables of the index, and opening a connection to it.
+//! The tables of the index, and the opening of a connection to it.
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -7,16 +7,17 @@ use crate::private;
 
 /// The version of the tables.
 const CACHE_TABLES_VERSION: i64 = 1;
-/// How long SQLite waits for the write lock of another process.
+/// The time for which SQLite waits for the write lock of another process.
 const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
-/// The pages of the write-ahead log after which a writer checkpoints it by itself. A reading
-/// thread does so much earlier, and cannot finish only while writers never pause.
+/// The number of pages of the write-ahead log after which a writer checkpoints it. A reading thread
+/// normally does so much earlier, but cannot finish if writers never pause.
 const WAL_PAGES: i64 = 8_192;
-/// The size to which the write-ahead log is cut after a checkpoint.
+/// The size in bytes to which the write-ahead log is cut after a checkpoint.
 const WAL_BYTES: i64 = 8 << 20;
 
-/// Bodies and metadata come last, so that rows are listed without reading them. When an entry was
-/// last used lies in a table of its own: noting it does not rewrite a body.
+/// The statements that create the tables. Bodies and metadata come last, so that rows are listed
+/// without reading them. The last use has its own table, so that its update does not rewrite a
+/// body.
 const CREATE_CACHE_TABLES: &str = "
 CREATE TABLE entries (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -62,9 +63,9 @@ CREATE TABLE leases (
 ) WITHOUT ROWID;
 ";
 
-/// Why a connection was not opened.
+/// The reason why a connection was not opened.
 pub(super) enum OpenError {
-    /// The file is no index of this version.
+    /// The file is not an index of this version.
     Damaged(String),
     Sqlite(rusqlite::Error),
     Io(std::io::Error),
@@ -80,20 +81,20 @@ impl From<rusqlite::Error> for OpenError {
     }
 }
 
-/// Returns whether an error says that the file is not the index that this program wrote.
+/// Returns whether an error shows that the file is not the index that this program wrote.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     let code = match error {
         rusqlite::Error::SqliteFailure(error, _) | rusqlite::Error::SqlInputError { error, .. } => {
             error.code
         }
-        // A column or row of another kind than was written.
+        // The type of a column or row differs from that of the tables.
         rusqlite::Error::InvalidColumnType(..)
         | rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::QueryReturnedNoRows => return true,
         _ => return false,
     };
-    // `Unknown` is SQLite's general error: a table or column that the index has is not there.
+    // `Unknown` is SQLite's general error: an expected table or column does not exist.
     matches!(
         code,
         ErrorCode::DatabaseCorrupt
@@ -103,8 +104,8 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Opens a connection, and makes the tables where the index is new. The caller holds the lock of
-/// the directory.
+/// Opens a connection, and creates the tables in a new index. The caller holds the lock of the
+/// directory.
 pub(super) fn connect(layout: &CacheLayout) -> Result<Connection, OpenError> {
     let path = layout.index();
     private::make_file(&path).map_err(OpenError::Io)?;
@@ -114,7 +115,7 @@ pub(super) fn connect(layout: &CacheLayout) -> Result<Connection, OpenError> {
     let connection = Connection::open_with_flags(&path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(48);
-    // Applies to a new index: freed pages can be given back.
+    // Applies to a new index: freed pages can be returned to the disk.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
@@ -135,7 +136,7 @@ pub(super) fn connect(layout: &CacheLayout) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
-/// Makes the tables, unless another process is first.
+/// Creates the tables, unless another process is first.
 fn make_tables(connection: &Connection) -> Result<(), OpenError> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let create = || {

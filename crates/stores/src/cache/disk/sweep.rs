@@ -1,5 +1,5 @@
-//! Removing files that belong to no entry: what killed processes leave, and the bodies of an index
-//! that was set aside.
+//! The removal of files without an entry: leftovers of killed processes, and the bodies of an index
+//! that was moved aside.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,20 +13,20 @@ use super::index::DiskIndex;
 use super::layout::remove_if_there;
 use crate::error::StoreError;
 
-/// How long ago a file was last written before it is an orphan: by then its writer has committed
-/// its row, or has ended.
+/// The age from which a file without an entry is an orphan. By then its writer has committed its
+/// row, or has ended.
 pub(super) const ORPHAN_AGE: Duration = Duration::from_secs(3_600);
-/// How many rows are written between two checkpoints. A checkpoint waits for the disk: it runs
-/// beside the thread that writes.
+/// The number of written rows between two checkpoints. A checkpoint waits for the disk, so it does
+/// not run on the writing thread.
 const CHECKPOINT_ROWS: u32 = 128;
-/// How many rows are written between two looks for expired leases and orphans.
+/// The number of written rows between two checks for expired leases and orphans.
 const MAINTENANCE_ROWS: u32 = 8 * CHECKPOINT_ROWS;
-/// How often the directory is swept.
+/// The time between two sweeps of the directory.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
 
 impl DiskCore {
-    /// Counts a row that was written; every so many of them, the log of the index is checkpointed,
-    /// expired leases are dropped, and files swept if that is due.
+    /// Counts a written row. At intervals, checkpoints the log of the [`DiskIndex`] and drops
+    /// expired leases. Files are swept if a sweep is due.
     pub(in super::super) fn maintain(self: &Arc<Self>, index: &mut DiskIndex) {
         let written = self.written.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         if written.is_multiple_of(CHECKPOINT_ROWS) {
@@ -38,7 +38,7 @@ impl DiskCore {
         }
     }
 
-    /// Has a reading thread checkpoint the log, unless one does.
+    /// Queues a checkpoint on a reading thread, unless one is running.
     fn checkpoint(self: &Arc<Self>) {
         if self.is_checkpointing.swap(true, Ordering::AcqRel) {
             return;
@@ -53,7 +53,7 @@ impl DiskCore {
         }));
     }
 
-    /// Sweeps the directory if no process has done so for hours.
+    /// Sweeps the directory if no process has done so for [`SWEEP_INTERVAL`].
     pub(super) fn sweep_if_due(self: &Arc<Self>) {
         let core = Arc::clone(self);
         self.in_files(Box::new(move |index| {
@@ -63,14 +63,14 @@ impl DiskCore {
         }));
     }
 
-    /// Takes the turn to sweep, if it is due.
+    /// Claims the next sweep, if it is due.
     fn take_sweep(&self, index: &mut DiskIndex) -> Result<bool, StoreError> {
         let now = self.clock.wall().as_micros();
         let interval = micros(SWEEP_INTERVAL).cast_signed();
         let is_due = index.read(self, |connection| {
             let swept_at: i64 =
                 connection.query_row("SELECT swept_at FROM totals", [], |row| row.get(0))?;
-            // A time ahead of the clock was written by another clock.
+            // A time ahead of the clock was written on another clock.
             Ok(now - swept_at >= interval || swept_at > now)
         })?;
         if !is_due {
@@ -85,12 +85,13 @@ impl DiskCore {
         Ok(taken > 0)
     }
 
-    /// Removes old files that no row names, and expired leases. Returns how many files.
+    /// Removes old files that no row names, and expired leases. Returns the number of removed
+    /// files.
     pub(super) fn sweep(&self, index: &mut DiskIndex) -> Result<u64, StoreError> {
         self.drop_expired_leases(index)?;
         let before = self.clock.wall().as_micros() / 1_000_000 - ORPHAN_AGE.as_secs().cast_signed();
         let mut old = Vec::new();
-        // What cannot be listed now is swept later.
+        // Files that cannot be listed now are swept later.
         let _ = self
             .layout
             .files_before(before, |path, body| old.push((path.to_owned(), body)));

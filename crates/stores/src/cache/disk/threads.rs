@@ -1,5 +1,5 @@
-//! The threads of a cache: one writes the index, the others read it and read and write files. No
-//! caller blocks its executor.
+//! The threads of a cache: one thread writes the index, the others read the index, and read and
+//! write files. No caller blocks its executor.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,23 +13,24 @@ use super::index::DiskIndex;
 use super::layout::unusable;
 use crate::error::StoreError;
 
-/// How many threads read.
+/// The number of reading threads.
 const READER_THREADS: usize = 2;
 
-/// Work for a thread.
+/// A job for a thread.
 pub(in super::super) type IndexJob = Box<dyn FnOnce(&mut DiskIndex) + Send>;
 
-/// Work that waits for a thread.
+/// The jobs that wait for a thread.
 pub(in super::super) struct IndexQueue {
     waiting: Mutex<WaitingJobs>,
-    /// A child process has none of its parent's threads.
+    /// The process that started the threads, because a child process does not have them.
     process: u32,
 }
 
 #[derive(Default)]
 struct WaitingJobs {
     jobs: VecDeque<IndexJob>,
-    /// The threads without a job. The last one to become idle is woken first: its caches are warm.
+    /// The threads without a job. The thread that became idle last is woken first, because its
+    /// caches are warm.
     idle: Vec<Thread>,
     is_closed: bool,
 }
@@ -42,10 +43,10 @@ impl IndexQueue {
         })
     }
 
-    /// Queues a job.
+    /// Queues an [`IndexJob`].
     ///
     /// # Errors
-    /// The threads have ended; the job is handed back.
+    /// Returns the job if the threads have ended.
     pub(in super::super) fn queue(&self, job: IndexJob) -> Result<(), IndexJob> {
         // A lock that another thread held during a fork stays locked in the child.
         if self.process != std::process::id() {
@@ -64,12 +65,12 @@ impl IndexQueue {
         Ok(())
     }
 
-    /// Waits for a job. `None` when the queue is closed and empty.
+    /// Waits for an [`IndexJob`]. Returns `None` if the queue is closed and empty.
     fn take(&self) -> Option<IndexJob> {
         let this = std::thread::current();
         loop {
             let mut waiting = self.waiting.lock();
-            // A thread may wake without being woken.
+            // A thread may wake spuriously.
             waiting.idle.retain(|thread| thread.id() != this.id());
             if let Some(job) = waiting.jobs.pop_front() {
                 return Some(job);
@@ -92,7 +93,7 @@ impl IndexQueue {
     }
 }
 
-/// The running threads. Dropping this ends them when they have done what is queued.
+/// The running threads. When this is dropped, they complete the queued jobs and end.
 pub(super) struct IndexThreads {
     pub(super) core: Arc<DiskCore>,
     running: Vec<JoinHandle<()>>,
@@ -120,7 +121,7 @@ impl IndexThreads {
 
 fn serve(jobs: &IndexQueue, index: &mut DiskIndex) {
     while let Some(job) = jobs.take() {
-        // A job that panics is a bug, and must not end the thread that other callers wait for.
+        // A job that panics is a bug, but must not end the thread for which other callers wait.
         let _ = catch_unwind(AssertUnwindSafe(|| job(index)));
     }
 }

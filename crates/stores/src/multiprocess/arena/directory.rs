@@ -52,7 +52,7 @@ impl Arena {
         Ok(sites)
     }
 
-    /// Makes the block of a site. The caller holds the directory's lock and has found none.
+    /// Creates the block of a site. The caller holds the directory's lock, and has found no block.
     pub(in super::super) fn add(&self, key: &str) -> Result<u64, ArenaError> {
         if key.len() > block::LONGEST_KEY {
             return Err(ArenaError::Damaged(
@@ -68,8 +68,8 @@ impl Arena {
                 segment.make_mutex(base, block::LOCK)?;
                 offset
             }
-            // The lock of a block is made once: a process with an old offset may still be waiting
-            // for it.
+            // The lock of a block is created once, because a process with an old offset may still
+            // be waiting for it.
             free => {
                 let (segment, base) = self.at(free)?;
                 list.store(segment.word(base + block::NEXT).load(Relaxed), Relaxed);
@@ -95,12 +95,12 @@ impl Arena {
         Ok(offset)
     }
 
-    /// Drops the sites that were not used since `before`, and that are not blocked. The caller
-    /// holds the directory's lock.
+    /// Drops the sites that were not used since `before`, unless they are blocked. The caller holds
+    /// the directory's lock.
     pub(in super::super) fn sweep(&self, before: u64, now: u64) -> Result<(), ArenaError> {
         for (key, offset) in self.list()? {
             let (segment, base) = self.at(offset)?;
-            // A site whose lock is held is in use.
+            // A site with a locked block is in use.
             let Ok(guard) = segment.mutex(base, block::LOCK).lock(Duration::ZERO) else {
                 continue;
             };
@@ -108,8 +108,8 @@ impl Arena {
             if word(block::USED) >= before || word(block::OPEN_UNTIL) >= now {
                 continue;
             }
-            // A process that still has the offset of the block notices by this that it belongs to
-            // another site now.
+            // The generation shows a process with an old offset that the block belongs to another
+            // site now.
             segment.word(base + block::GENERATION).fetch_add(1, Relaxed);
             self.unlink(&key, offset)?;
             let record = block::RECORDS + block::RECORD * usize::from(word(block::ACTIVE) == 1);

@@ -3,9 +3,9 @@
 use super::super::sys::{MUTEX_BYTES, MutexPlace};
 use crate::record_copy::LOG_ENTRY_BYTES;
 
-/// How many changes the log of a small site holds.
+/// The number of changes in the log of a small site.
 const LOG_ENTRIES: usize = 128;
-/// From this class on, logs have the same length.
+/// The class from which all logs have the same length.
 const MAX_LOG_CLASS: usize = 3;
 
 pub(super) const BUCKETS: usize = 4_096;
@@ -52,8 +52,8 @@ pub(in super::super) mod block {
     pub(in super::super::super) const LONGEST_KEY: usize = LENGTH - 8 - KEY;
 }
 
-/// The size class of an area: two headers, two snapshots and two logs, each doubled with the class;
-/// logs up to a length.
+/// The size class of an area: two headers, two snapshots and two logs. Each size doubles with the
+/// class, but logs do not grow beyond [`MAX_LOG_CLASS`].
 #[derive(Clone, Copy)]
 pub(in super::super) struct SizeClass(pub(in super::super) usize);
 
@@ -68,8 +68,8 @@ impl SizeClass {
         512 << self.0
     }
 
-    /// Returns how many changes the log holds: the longer a snapshot takes to write, the less often
-    /// it is written.
+    /// Returns the number of changes in a full log. A longer log means fewer snapshots, which take
+    /// longer to write in larger classes.
     pub(in super::super) const fn log_entries(self) -> usize {
         LOG_ENTRIES
             << if self.0 < MAX_LOG_CLASS {
@@ -87,7 +87,7 @@ impl SizeClass {
         2 * (self.header() + self.snapshot() + self.log())
     }
 
-    /// Returns the smallest class that holds a header and a snapshot of these lengths.
+    /// Returns the smallest class for a header and a snapshot of these lengths.
     pub(in super::super) fn for_lengths(header: usize, snapshot: usize) -> Option<Self> {
         (0..=Self::LARGEST.0)
             .map(Self)

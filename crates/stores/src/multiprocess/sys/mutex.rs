@@ -17,48 +17,48 @@ pub(super) fn check(failed: libc::c_int) -> io::Result<()> {
 
 /// A mutex in shared memory. If its holder dies, the next process recovers it.
 ///
-/// The lock of the C library goes to whoever asks at the right moment: a process that uses it without
-/// pause takes it again before any other has woken. One that has waited for a while says so, and the
-/// others let it go first. (A lock with priority inheritance would be handed over, but knows its
-/// holder by a number that means another thread in another container.)
+/// The lock of the C library is not fair: a process that uses it without pause takes it again
+/// before any other process has woken. Therefore a process that has waited for a while sets
+/// `yield_until`, and the others let it go first. A lock with priority inheritance would be passed
+/// on, but identifies its holder by a number that means another thread in another container.
 #[derive(Clone, Copy)]
 pub(in super::super) struct SharedMutex<'a> {
     pub(super) lock: &'a UnsafeCell<libc::pthread_mutex_t>,
-    /// Until when others let a process go first that has waited long, in microseconds of the
+    /// The time until which others let a long waiting process go first, in microseconds of the
     /// monotonic clock.
     pub(super) yield_until: &'a AtomicU64,
 }
 
-/// Where the parts of a mutex are in a structure.
+/// The offsets of the parts of a mutex in a structure.
 #[derive(Clone, Copy)]
 pub(in super::super) struct MutexPlace {
     pub(in super::super) lock: usize,
     pub(in super::super) yield_until: usize,
 }
 
-/// The bytes that the lock of a mutex takes.
+/// The size of the lock of a mutex in bytes.
 pub(in super::super) const MUTEX_BYTES: usize =
     size_of::<libc::pthread_mutex_t>().next_multiple_of(8);
-/// How often a waiter spins before it sleeps.
+/// The number of spins before a waiter sleeps.
 const SPIN_ATTEMPTS: u32 = 8;
 
-/// How long a waiter spins between two attempts. Meanwhile the holder runs many operations with the
-/// memory in its cache, which two processes that alternate would move for every operation; to sleep
-/// and to wake takes longer.
+/// The length of a spin between two attempts. Meanwhile the holder runs many operations with the
+/// memory in its cache. If two processes alternate, each operation moves the memory between caches.
+/// Sleep and wake-up would take longer than a spin.
 const SPIN_INTERVAL: Duration = Duration::from_micros(10);
 
-/// After this time a waiter asks the others to let it go first.
+/// The time after which a waiter requests that others let it go first.
 const LONG_WAIT: Duration = Duration::from_millis(10);
-/// For how long they do: it may have died.
+/// The time for which others let a waiter go first; it is limited because the waiter may have died.
 const YIELD_DURATION: Duration = Duration::from_millis(50);
-/// How often those that let others go first look again.
+/// The time between two checks by processes that let others go first.
 const YIELD_CHECK: Duration = Duration::from_micros(200);
 
-/// Proof that a mutex is held.
+/// Proof that a [`SharedMutex`] is locked.
 pub(in super::super) struct SharedMutexGuard<'a>(SharedMutex<'a>);
 
 impl<'a> SharedMutex<'a> {
-    /// Takes the mutex, waiting no longer than `timeout` for its holder.
+    /// Takes the mutex, with a wait of at most `timeout` for its holder.
     #[inline]
     pub(in super::super) fn lock(self, timeout: Duration) -> io::Result<SharedMutexGuard<'a>> {
         if self.yield_until.load(Relaxed) != 0 && !timeout.is_zero() {
@@ -70,7 +70,7 @@ impl<'a> SharedMutex<'a> {
         }
     }
 
-    /// Forgets who waits for it.
+    /// Clears the request of a waiter to go first.
     pub(super) fn forget_waiters(self) {
         self.yield_until.store(0, Relaxed);
     }
@@ -87,7 +87,7 @@ impl<'a> SharedMutex<'a> {
         }
     }
 
-    /// Waits while a process that has waited long is to go first, but not long itself.
+    /// Waits while another process is to go first, for a short time.
     #[cold]
     #[expect(
         clippy::disallowed_methods,
@@ -98,8 +98,8 @@ impl<'a> SharedMutex<'a> {
         loop {
             let now = monotonic();
             let until = Duration::from_micros(self.yield_until.load(Relaxed));
-            // A time far ahead was written by another clock; one that has passed, by a process that
-            // is gone.
+            // A time far ahead was written on another clock; a time in the past, by a process that
+            // has ended.
             if until <= now || until > now + YIELD_DURATION {
                 return self.forget_waiters();
             }
@@ -142,7 +142,7 @@ impl<'a> SharedMutex<'a> {
         }
     }
 
-    /// Sleeps until the mutex is taken or the time is over.
+    /// Sleeps until the mutex is taken or the time has passed.
     fn sleep(self, timeout: Duration) -> io::Result<Option<SharedMutexGuard<'a>>> {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         let nanos = now.tv_nsec.unsigned_abs() + u64::from(timeout.subsec_nanos());
@@ -160,11 +160,11 @@ impl<'a> SharedMutex<'a> {
         }
     }
 
-    /// Recovers the mutex of a holder that died. Its data is complete up to its last commit:
-    /// records are flipped in one write.
+    /// Recovers the mutex of a holder that died. Its data is complete up to its last commit,
+    /// because records are flipped in one write.
     #[cold]
     fn recover(self) -> io::Result<SharedMutexGuard<'a>> {
-        // SAFETY: the mutex is held by this thread, in the state that this call ends.
+        // SAFETY: this thread owns the mutex, in the state that this call ends.
         check(unsafe { libc::pthread_mutex_consistent(self.lock.get()) })?;
         Ok(SharedMutexGuard(self))
     }
@@ -189,8 +189,8 @@ fn spin_for(length: Duration) {
 impl Drop for SharedMutexGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: held by this thread: `SharedMutexGuard` is made by a lock, and not sent elsewhere
-        // (it borrows a `!Sync` cell).
+        // SAFETY: this thread owns the lock: a `SharedMutexGuard` is made by a lock, and not sent
+        // elsewhere (it borrows a `!Sync` cell).
         unsafe {
             libc::pthread_mutex_unlock(self.0.lock.get());
         }

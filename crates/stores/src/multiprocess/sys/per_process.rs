@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// Counts the forks between the first process and this one.
+/// The number of forks between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn forked() {
@@ -19,8 +19,8 @@ fn count_forks() {
     });
 }
 
-/// A value that a child process must not share with its parent: it gets a fresh one at its first
-/// use.
+/// A value that a child process must not share with its parent: the child creates a new one at its
+/// first use.
 pub struct PerProcess<T> {
     value: AtomicPtr<T>,
     forks: AtomicU32,
@@ -28,7 +28,7 @@ pub struct PerProcess<T> {
 }
 
 impl<T: Send + Sync> PerProcess<T> {
-    /// Starts with `value`; a child starts with what `make` gives it.
+    /// Creates the value of this process; a child calls `make`.
     pub fn new(value: T, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         count_forks();
         let value = AtomicPtr::new(Box::into_raw(Box::new(value)));
@@ -63,8 +63,8 @@ impl<T: Send + Sync> PerProcess<T> {
             // SAFETY: another thread of the child was first; no other thread has seen this pointer.
             drop(unsafe { Box::from_raw(fresh) });
         }
-        // The parent's value is not dropped: its locks may be held by threads that do not exist
-        // here.
+        // The parent's value is not dropped: its locks may belong to threads that do not exist in
+        // this process.
         self.forks.store(forks, Ordering::Release);
     }
 }

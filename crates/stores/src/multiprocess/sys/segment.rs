@@ -16,8 +16,8 @@ pub(crate) struct Segment {
     length: usize,
 }
 
-// SAFETY: a segment is a range of addresses; what is behind them is reached by atomics, or by
-// copies under a lock.
+// SAFETY: a segment is a range of addresses; its memory is accessed by atomics, or by copies under
+// a lock.
 unsafe impl Send for Segment {}
 
 // SAFETY: as above.
@@ -78,8 +78,8 @@ impl Segment {
             "bytes are within their segment"
         );
         let mut bytes = Vec::with_capacity(length);
-        // SAFETY: the source is in bounds; the target has room for `length` bytes, which are set
-        // before its length is.
+        // SAFETY: the source is in bounds; the target has capacity for `length` bytes, which are
+        // set before its length is.
         unsafe {
             ptr::copy_nonoverlapping(self.start.as_ptr().add(offset), bytes.as_mut_ptr(), length);
             bytes.set_len(length);
@@ -103,8 +103,8 @@ impl Segment {
         }
     }
 
-    /// Writes whole words at `offset`, which is a multiple of eight, one by one: for a few of them
-    /// that is faster than a copy.
+    /// Writes whole words at `offset`, which is a multiple of eight. For a few words this is faster
+    /// than a copy.
     #[inline]
     pub(in super::super) fn write_words(&self, offset: usize, bytes: &[u8]) {
         for (index, word) in bytes.chunks_exact(8).enumerate() {
@@ -130,13 +130,13 @@ impl Segment {
         }
     }
 
-    /// Makes the mutex of the structure at `base`, where none is in use yet.
+    /// Makes the mutex of the structure at `base`. No mutex may be in use there yet.
     pub(in super::super) fn make_mutex(&self, base: usize, place: MutexPlace) -> io::Result<()> {
         let mutex = self.mutex(base, place);
         mutex.forget_waiters();
         let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
         // SAFETY: the attributes are initialised by the first call before the others use them; the
-        // mutex is at its final place and, as the caller says, unused.
+        // mutex is at its final place and, as the caller guarantees, unused.
         unsafe {
             check(libc::pthread_mutexattr_init(attributes.as_mut_ptr()))?;
             check(libc::pthread_mutexattr_setpshared(

@@ -3,8 +3,8 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A spin lock among the threads of this process, for very short critical sections: half the cost
-/// of a lock that can sleep.
+/// A spin lock among the threads of this process, for very short critical sections. The cost is
+/// half that of a lock that can sleep.
 pub(in super::super) struct SpinLock<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
@@ -33,7 +33,8 @@ impl<T> SpinLock<T> {
         SpinLockGuard(self)
     }
 
-    /// The holder may be waiting for another process: other threads get the processor meanwhile.
+    /// Waits for the holder, which may wait for another process. Other threads get the processor
+    /// meanwhile.
     #[cold]
     fn wait(&self) {
         loop {

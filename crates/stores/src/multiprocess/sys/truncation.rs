@@ -1,8 +1,8 @@
-//! What happens when the mapped file is truncated while it is in use: the kernel raises SIGBUS at the
-//! next access.
+//! The reaction to a mapped file that is truncated while it is in use: the kernel raises SIGBUS at
+//! the next access.
 //!
-//! A program that asks for it survives that. The handler maps a page of zeros at the fault and sets a
-//! flag; the store checks the flag after every operation and reports that it is damaged. A fault
+//! A program that installs the handler continues. The handler maps a page of zeros at the fault and
+//! sets a flag. The store checks the flag after every operation and reports the damage. A fault
 //! outside the mappings ends the program as it would without the handler.
 
 use std::io;
@@ -10,10 +10,10 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How many mappings are known to the handler. Faults in others end the program.
+/// The number of mappings that the handler knows. Faults in other mappings end the program.
 const MAX_TRACKED_MAPPINGS: usize = 4_096;
 
-/// The mappings, as address and length; 0 for none.
+/// The mappings, as address and length; 0 for an unused entry.
 static STARTS: [AtomicUsize; MAX_TRACKED_MAPPINGS] =
     [const { AtomicUsize::new(0) }; MAX_TRACKED_MAPPINGS];
 static LENGTHS: [AtomicUsize; MAX_TRACKED_MAPPINGS] =
@@ -26,7 +26,7 @@ pub(in super::super) fn was_seen() -> bool {
     DAMAGED.load(Ordering::Acquire)
 }
 
-/// Makes a mapping known to the handler.
+/// Adds a mapping to those of the handler.
 pub(super) fn add(start: usize, length: usize) {
     for (index, known) in STARTS.iter().enumerate() {
         if known
@@ -39,7 +39,7 @@ pub(super) fn add(start: usize, length: usize) {
     }
 }
 
-/// Forgets a mapping before it is unmapped.
+/// Removes a mapping before it is unmapped.
 pub(super) fn remove(start: usize) {
     if let Some(index) = STARTS
         .iter()
@@ -50,14 +50,14 @@ pub(super) fn remove(start: usize) {
     }
 }
 
-/// Survives a mapped file that is truncated, and a file that grows too large, from now on, in the
+/// Installs the handlers for a truncated mapped file and for a file that grows too large, for the
 /// whole process.
 ///
 /// # Errors
-/// The handler cannot be installed.
+/// Returns an error if a handler cannot be installed.
 pub(in super::super) fn survive() -> io::Result<()> {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: all zeros is a valid action; the handler has the signature that SA_SIGINFO asks for,
+    // SAFETY: all zeros is a valid action; the handler has the signature that SA_SIGINFO requires,
     // and does only what a handler may do: atomics, and system calls.
     unsafe {
         let raw = action.as_mut_ptr();
@@ -69,8 +69,8 @@ pub(in super::super) fn survive() -> io::Result<()> {
         if libc::sigaction(libc::SIGBUS, raw, ptr::null_mut()) != 0 {
             return Err(io::Error::last_os_error());
         }
-        // A file that grows beyond what the process may write is an error of that write (EFBIG),
-        // not the end of the program.
+        // A file that exceeds the limit of the process then fails the write (EFBIG), and does not
+        // end the program.
         if libc::signal(libc::SIGXFSZ, libc::SIG_IGN) == libc::SIG_ERR {
             return Err(io::Error::last_os_error());
         }
@@ -79,9 +79,9 @@ pub(in super::super) fn survive() -> io::Result<()> {
 }
 
 extern "C" fn on_fault(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel hands a valid record to a handler with SA_SIGINFO.
+    // SAFETY: the kernel passes a valid record to a handler with SA_SIGINFO.
     let address = unsafe { (*about).si_addr() } as usize;
-    // SAFETY: asks the system for a constant.
+    // SAFETY: reads a constant of the system.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) })
         .unwrap_or(4_096)
         .max(1);

@@ -1,4 +1,4 @@
-//! The results of operations as this process reads them.
+//! The conversion of results for this process.
 
 use docstokg_policy::site::{
     AdmissionDecision, AdmissionResult, PermitStanding, Refusal, SiteResult,
@@ -7,7 +7,7 @@ use docstokg_policy::time::BootInstant;
 
 use super::super::wire::ScriptReply;
 
-/// Returns whether a request has to wait or was refused; `None` for other results.
+/// Returns whether a request must wait or was refused; `None` for other results.
 pub(super) fn is_held_up(result: &SiteResult) -> Option<bool> {
     match result {
         SiteResult::Entered(entered) => Some(!matches!(entered.entry, AdmissionDecision::Go(_))),
@@ -15,8 +15,8 @@ pub(super) fn is_held_up(result: &SiteResult) -> Option<bool> {
     }
 }
 
-/// Returns from when on a request may go that neither goes now nor holds anything; `None` for other
-/// results.
+/// Returns the instant from which a request may go that has neither a permit nor a reservation;
+/// `None` for other results.
 pub(super) fn goes_from(result: &SiteResult) -> Option<BootInstant> {
     let SiteResult::Entered(entered) = result else {
         return None;
@@ -31,8 +31,9 @@ pub(super) fn goes_from(result: &SiteResult) -> Option<BootInstant> {
     }
 }
 
-/// Converts the instants of a result to the clock of this process. The server permitted a request at
-/// some time between question and reply: its age counts from `sent`, when the question was sent.
+/// Converts the instants of a result to the clock of this process. The server permitted a request
+/// between call and [`ScriptReply`], so the age of the permit counts from `sent`, the instant of
+/// the call.
 pub(super) fn to_here(result: SiteResult, reply: &ScriptReply, sent: BootInstant) -> SiteResult {
     let here = |at| reply.to_here(at);
     let refusal = |refusal: Refusal| Refusal {

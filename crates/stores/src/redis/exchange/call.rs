@@ -1,4 +1,4 @@
-//! The calls of a site: with the entry of a round, or to put a snapshot in the place of the log.
+//! The calls of a site: with the entry of a round, or with a snapshot that replaces the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::super::wire::{ReplyKind, ScriptCall, ScriptReply};
 use super::{ExchangeRound, SiteExchange};
 use crate::error::StoreError;
 
-/// How often a call is tried anew because of what another version of the program left.
+/// The number of attempts of a call after records of another version of the program.
 const MAX_TAKEOVERS: u32 = 8;
 
 impl SiteExchange {
-    /// Calls the script with the entry of a round, and makes it its own what another version of the
-    /// program left.
+    /// Calls the script with the entry of an [`ExchangeRound`]. Converts a record of another
+    /// version of the program first.
     pub(super) async fn call(&self, round: &ExchangeRound) -> Result<ScriptReply, StoreError> {
         if round.enters && std::mem::take(&mut self.state.lock().has_lost) {
             return Err(self.server.forgot());
@@ -41,7 +41,8 @@ impl SiteExchange {
         Err(self.server.malformed())
     }
 
-    /// Goes on with what the server has now. Whoever asks to send next is told.
+    /// Continues with the present data of the server. The next admission request receives the
+    /// error.
     fn note_loss(&self) {
         let mut state = self.state.lock();
         state.has_lost = true;
@@ -55,8 +56,8 @@ impl SiteExchange {
         }
     }
 
-    /// Replaces the record of another version of the program by what this one makes of it: what
-    /// follows is decided by one version again.
+    /// Replaces the record of another version of the program by the state that this version
+    /// computes from it. Afterwards a single version decides again.
     async fn take_over(&self, reply: &ScriptReply) -> Result<(), StoreError> {
         let (position, snapshot, keep) = {
             let mut state = self.state.lock();
@@ -117,7 +118,7 @@ impl SiteExchange {
                 snapshot: &snapshot,
                 ..plain
             };
-            // Without it the log stays, and the next process tries.
+            // If the call fails, the log stays, and the next process tries.
             let _ = server.reply_to(&key, &call).await;
         });
     }

@@ -1,4 +1,4 @@
-//! The calls of a site that are on their way, sent and taken in in order.
+//! The calls of a site in flight, sent and processed in order.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -10,7 +10,7 @@ use super::super::wire::ScriptReply;
 use super::{ExchangeRound, SiteExchange, fail};
 use crate::error::StoreError;
 
-/// A call with its round, and what came of it once that is there.
+/// A call with its round, and its result when complete.
 enum PendingCall {
     Sent(Pin<Box<dyn Future<Output = EndedCall> + Send>>),
     Ended(Box<EndedCall>),
@@ -19,7 +19,7 @@ enum PendingCall {
 type EndedCall = (ExchangeRound, Result<ScriptReply, StoreError>);
 
 impl PendingCall {
-    /// Goes on with it.
+    /// Polls the call.
     fn poll(&mut self, context: &mut Context<'_>) {
         if let Self::Sent(call) = self
             && let Poll::Ready(ended) = call.as_mut().poll(context)
@@ -29,12 +29,12 @@ impl PendingCall {
     }
 }
 
-/// The task that calls the server until none waits.
+/// The task that calls the server until no operation waits.
 pub(super) struct RunningExchange {
     exchange: Arc<SiteExchange>,
-    /// The calls that are on their way, in the order in which they were sent.
+    /// The calls in flight, in the order in which they were sent.
     calls: VecDeque<PendingCall>,
-    /// None waits any more.
+    /// Set if no operation waits any more.
     is_done: bool,
 }
 
@@ -57,7 +57,7 @@ impl RunningExchange {
         self.is_done = true;
     }
 
-    /// Takes the first call if it has ended.
+    /// Removes and returns the first call if it has ended.
     fn take_first(&mut self) -> Option<EndedCall> {
         match self.calls.pop_front()? {
             PendingCall::Ended(ended) => Some(*ended),
@@ -68,7 +68,8 @@ impl RunningExchange {
         }
     }
 
-    /// Sends what waits, and returns the first call when it has ended; `None` when there is none.
+    /// Sends the waiting operations, and returns the first call when it has ended; `None` if there
+    /// is no call.
     fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<Option<EndedCall>> {
         for call in &mut self.calls {
             call.poll(context);
@@ -82,7 +83,7 @@ impl RunningExchange {
                 let outcome = exchange.call(&round).await;
                 (round, outcome)
             }));
-            // It is sent now, in its turn.
+            // The first poll sends the call now, in order.
             call.poll(context);
             self.calls.push_back(call);
             if let Some(ended) = self.take_first() {
@@ -102,7 +103,7 @@ impl Drop for RunningExchange {
         if self.is_done {
             return;
         }
-        // The runtime has ended, or what the server sent made the task fail.
+        // The runtime has ended, or a reply of the server caused a panic.
         let ended = self.exchange.server.ended();
         let mut state = self.exchange.state.lock();
         state.is_running = false;

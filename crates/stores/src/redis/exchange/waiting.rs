@@ -1,4 +1,4 @@
-//! Those that wait for the server.
+//! The operations that wait for the server.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use super::super::batch::as_of;
 use crate::error::StoreError;
 use crate::handle::SiteView;
 
-/// The receiver of an answer.
+/// The receiver of a reply.
 pub(in super::super) type Receiver<T> = oneshot::Receiver<Result<T, StoreError>>;
 type Sender<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// One that waits for the server.
+/// An operation or a view that waits for the server.
 pub(super) enum Waiting {
     /// An operation.
     Operation {
         operation: Arc<SiteOperation<'static>>,
-        /// The id of what it makes.
+        /// The id for its permit or reservation.
         id: u64,
-        /// It may change nothing: then it is not recorded.
+        /// Set if the operation probably changes nothing, and is then not recorded.
         reads_first: bool,
         answer: Sender<SiteResult>,
     },
-    /// The wish to see the state.
+    /// A request for a copy of the state.
     View(Sender<SiteView>),
 }
 
 impl Waiting {
-    /// Returns whether it asks to send.
+    /// Returns whether this is an admission request.
     pub(super) fn enters(&self) -> bool {
         let Self::Operation { operation, .. } = self else {
             return false;
@@ -41,8 +41,8 @@ impl Waiting {
         )
     }
 
-    /// Returns the operation that is recorded, and the id of what it makes, as of the instant at which
-    /// it was; `sent` is when it was sent, on the clock of this process.
+    /// Returns the [`SiteOperation`] to record as of the instant `at`, and its id. `sent` is the
+    /// instant of the call, on the clock of this process.
     pub(super) fn recorded(
         &self,
         sent: BootInstant,

@@ -1,4 +1,5 @@
-//! Lua tables, read from `MessagePack` as JSON: strings may be any bytes, and tables lists or maps.
+//! Lua tables, parsed from `MessagePack` as JSON: strings may be any bytes, and tables lists or
+//! maps.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
@@ -42,7 +43,7 @@ impl<'de> Visitor<'de> for AnyLuaValue {
         Ok(json!(value))
     }
 
-    /// A string that is not text becomes a list of numbers in JSON.
+    /// Converts a string that is not text to a list of numbers in JSON.
     fn visit_bytes<E>(self, value: &[u8]) -> Result<Value, E> {
         Ok(json!(value))
     }

@@ -1,4 +1,4 @@
-//! The sentences for what goes wrong with the database.
+//! The messages for errors of the database.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(super) fn cannot_write(path: &Path, why: &str) -> StoreError {
     }
 }
 
-/// Describes a link where the database should be.
+/// Returns the [`StoreError`] for a link in place of the database.
 pub(super) fn is_link(path: &Path, error: &std::io::Error) -> StoreError {
     StoreError::Unusable {
         store: name(path),
@@ -41,7 +41,7 @@ fn has_room(path: &Path) -> bool {
         .is_ok_and(|found| found.f_bavail * found.f_frsize >= 1 << 17)
 }
 
-/// Describes a lock that is not released.
+/// Returns the [`StoreError`] for a lock that is not released.
 pub(super) fn locked(path: &Path) -> StoreError {
     let why =
         "another process holds its lock and does not go on; it may have been stopped".to_owned();
@@ -51,7 +51,7 @@ pub(super) fn locked(path: &Path) -> StoreError {
     }
 }
 
-/// Describes an error of SQLite, and what to do about it.
+/// Returns the [`StoreError`] for an error of SQLite, with the action for the user.
 pub(super) fn explain(path: &Path, error: &StepError) -> StoreError {
     let unusable = |why: &str, remedy: &str| StoreError::Unusable {
         store: name(path),
@@ -80,7 +80,7 @@ pub(super) fn explain(path: &Path, error: &StepError) -> StoreError {
                 "make it and its directory writable, or choose another with --state-dir",
             )
         }
-        // In mapped memory SQLite reports a full disk as a failure of I/O.
+        // In mapped memory, SQLite reports a full disk as a failure of I/O.
         Some(ErrorCode::SystemIoFailure) if !has_room(path) => full(),
         Some(ErrorCode::DiskFull) => full(),
         Some(ErrorCode::SystemIoFailure) => unusable(

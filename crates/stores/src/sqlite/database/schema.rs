@@ -1,4 +1,4 @@
-//! The tables of the database, and what happens to an existing one when it is opened.
+//! The tables of the database, and the conversion of an existing database when it is opened.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::record_copy::Replica;
 
 /// The version of the tables that this program writes.
 const STATE_TABLES_VERSION: i64 = 2;
-/// The size of a page. An operation writes one: it holds a site with a full log, and not much more.
+/// The size of a page in bytes. An operation writes one page, which holds a site with a full log.
 const PAGE_SIZE: i64 = 2_048;
 
 const CREATE_STATE_TABLES: &str = "
@@ -39,7 +39,7 @@ CREATE VIEW breaker_cooldowns(host, until_wall, reason, updated_at) AS
     WHERE until_wall > (julianday('now') - 2440587.5) * 86400.0;
 ";
 
-/// Sets the connection up and makes the tables, or refuses those of another version.
+/// Configures the connection and creates the tables. Refuses tables of another version.
 pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let setup = |connection: &Connection| -> rusqlite::Result<i64> {
         connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -48,7 +48,7 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), St
         connection.pragma_update(None, "page_size", PAGE_SIZE)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
-        // A checkpoint waits for the disk: the thread runs it, and no operation.
+        // A checkpoint waits for the disk, so the thread runs it instead of an operation.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_query_value(None, "user_version", |row| row.get(0))
     };
@@ -78,7 +78,7 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), St
     }
 }
 
-/// Moves what an earlier boot of the machine wrote to the clock of this one, by wall time.
+/// Moves the state of an earlier boot to the clock of this boot, by wall time.
 pub(super) fn adopt_boot(
     connection: &mut Connection,
     path: &Path,
@@ -137,7 +137,7 @@ fn rebase_sites(
     Ok(())
 }
 
-/// Forgets sites that were unused for longer than any window, and that are not blocked.
+/// Removes sites that were unused for longer than any window, unless they are blocked.
 pub(super) fn forget(transaction: &Connection, now: BootInstant) -> Result<(), StepError> {
     let before = (now - SITE_RETENTION).as_micros().cast_signed();
     transaction.execute(
@@ -164,7 +164,7 @@ const NETWORK_FILE_SYSTEMS: [(u32, &str); 9] = [
     (0x4750_4653, "GPFS"),
 ];
 
-/// Names the network file system that a directory lies on, if it does.
+/// Returns the name of the network file system of a directory, if any.
 pub(crate) fn network_of(directory: &Path) -> Option<&'static str> {
     let found = rustix::fs::statfs(directory).ok()?;
     #[expect(
@@ -179,7 +179,7 @@ pub(crate) fn network_of(directory: &Path) -> Option<&'static str> {
     known.map(|(_, system)| *system)
 }
 
-/// Refuses network file systems: WAL needs memory that all processes of the database share.
+/// Refuses network file systems, because WAL needs memory that all processes of the database share.
 pub(super) fn refuse_network(path: &Path) -> Result<(), StoreError> {
     match network_of(directory_of(path)) {
         None => Ok(()),

@@ -10,7 +10,7 @@ use crate::record::{
     TransitionRecord,
 };
 
-/// Returns the events of a record, each with its name and fields.
+/// Returns the events of a [`Record`], each with its name and fields.
 pub(super) fn events(record: &Record) -> Vec<(&'static str, Value)> {
     match record {
         Record::Call(call) => vec![("breaker_before_call", breaker_check(call))],
@@ -72,7 +72,7 @@ fn context_fields(context: &RequestContext) -> Value {
     })
 }
 
-/// Returns the fields of the request, followed by the given ones.
+/// Returns the fields of the [`RequestContext`], followed by the given ones.
 fn with_context(context: &RequestContext, fields: Value) -> Value {
     let mut all = context_fields(context);
     if let (Value::Object(all), Value::Object(fields)) = (&mut all, fields) {

@@ -1,6 +1,6 @@
 //! The metrics: names, types and help texts.
 
-/// A metric: its name, its type, and its help text.
+/// The description of a metric: its name, its type, and its help text.
 pub(super) struct Description {
     pub(super) name: &'static str,
     pub(super) kind: &'static str,
@@ -11,7 +11,7 @@ macro_rules! metrics {
     ($($id:ident = $name:literal, $kind:literal, $help:literal;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub(super) enum Metric { $($id),* }
-        /// Every metric, in the order of the text.
+        /// Every metric with its [`Description`], in the order of the text.
         pub(super) const CATALOGUE: &[(Metric, Description)] =
             &[$((Metric::$id, Description { name: $name, kind: $kind, help: $help })),*];
     };

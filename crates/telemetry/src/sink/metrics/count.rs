@@ -1,4 +1,4 @@
-//! What each record adds to the metrics.
+//! The effect of each record on the metrics.
 
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::policy::breaker::BreakerState;
@@ -91,7 +91,8 @@ impl Metrics {
         self.add(Metric::Recorded, recorded, 1.0);
     }
 
-    /// Observes durations and sizes, with the labels of OpenTelemetry's HTTP metrics.
+    /// Observes durations and sizes of an [`HttpRecord`], with the labels of OpenTelemetry's HTTP
+    /// metrics.
     fn observe_answer(&mut self, http: &HttpRecord, host: &str) {
         let status = http.status.map(|status| status.to_string());
         let mut pairs = vec![
@@ -194,7 +195,7 @@ impl Metrics {
     }
 }
 
-/// Returns the breaker's key without the prefix that names its scope.
+/// Returns the breaker's key without the prefix of its scope.
 fn name_in_scope(change: &TransitionRecord) -> &str {
     match change.key.split_once(':') {
         Some((scope, name)) if scope == change.scope => name,

@@ -8,7 +8,7 @@ use super::{Histogram, Metrics};
 use crate::sink::jsonl::millis;
 
 impl Metrics {
-    /// Writes everything as text.
+    /// Writes all metrics as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -56,7 +56,7 @@ impl Metrics {
         let _ = writeln!(lines, "{name} {value}");
     }
 
-    /// Writes how long each open breaker denies requests, as of now.
+    /// Writes the remaining time for which each open breaker denies requests.
     fn write_cooldowns(&self, name: &str, lines: &mut String) {
         let now = self.clock.wall();
         for (labels, until) in &self.open_until {
@@ -66,7 +66,7 @@ impl Metrics {
         }
     }
 
-    /// Returns the name and type of every metric, whether it has samples or not.
+    /// Returns the name and type of every metric, with or without samples.
     #[must_use]
     pub fn names() -> Vec<(&'static str, &'static str)> {
         CATALOGUE
@@ -111,7 +111,7 @@ fn braced(labels: &str) -> String {
     }
 }
 
-/// Writes labels as they stand between braces.
+/// Writes labels, without their braces.
 pub(super) fn labels(pairs: &[(&str, &str)]) -> String {
     let escaped = |value: &str| {
         value

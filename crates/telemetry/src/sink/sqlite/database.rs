@@ -1,4 +1,4 @@
-//! Opening the database of runs: its versions, the migration between them, and why it fails.
+//! Opens the database of runs: its versions, the migration between them, and its errors.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 /// The version of the tables. A database of an unknown version is not changed.
 pub(super) const TELEMETRY_TABLES_VERSION: i64 = 2;
-/// The version whose tables are migrated when it is opened.
+/// The version whose tables are migrated when the database is opened.
 pub(super) const FIRST_VERSION: i64 = 1;
-/// How long a reader waits for a lock.
+/// Maximum wait of a reader for a lock.
 const READ_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The tables, indexes and views.
 const CREATE_TELEMETRY_TABLES: &str = include_str!("../schema.sql");
 /// The query of the view `breaker_changes`.
 pub(crate) const BREAKER_CHANGES: &str = include_str!("../breaker_changes.sql");
 
-/// The table of what the cache did, which databases of the same version may lack.
+/// The table of cache records, which databases of the same version may lack.
 const CACHE_EVENTS: &str = include_str!("../cache_events.sql");
 
-/// Further tables that they may lack.
+/// Further tables that databases of the same version may lack.
 const LATER_TABLES: &str = include_str!("../later_tables.sql");
 
-/// Returns the statements that make the tables, indexes and views.
+/// Returns the statements that create the tables, indexes and views.
 pub(super) fn schema() -> String {
     format!(
         "{CREATE_TELEMETRY_TABLES} CREATE VIEW IF NOT EXISTS breaker_changes AS {BREAKER_CHANGES};"
@@ -40,8 +40,8 @@ fn dropped_views() -> String {
         .join(" ")
 }
 
-/// Makes what databases of the same version may lack: views in which an open counts once, and what
-/// the cache did, and further tables.
+/// Creates the parts that databases of the same version may lack: views that count an open once,
+/// cache records, and further tables.
 pub(super) fn add_missing(database: &Connection) -> rusqlite::Result<()> {
     let found: i64 = database.query_row(
         "SELECT count(*) FROM sqlite_master WHERE name = 'breaker_changes'",
@@ -61,8 +61,8 @@ pub(super) fn add_missing(database: &Connection) -> rusqlite::Result<()> {
     database.execute_batch(LATER_TABLES)
 }
 
-/// Makes the table of what the cache did, and its view, where they are missing; the view of an
-/// older program read a column that is never set.
+/// Creates the table of cache records and its view, if they are missing. The view of an older
+/// program read a column that is never set.
 fn add_cache_events(database: &Connection) -> rusqlite::Result<()> {
     let old: i64 = database.query_row(
         "SELECT count(*) FROM sqlite_master WHERE name = 'cache_hits' AND sql LIKE '%from_cache%'",
@@ -75,52 +75,52 @@ fn add_cache_events(database: &Connection) -> rusqlite::Result<()> {
     database.execute_batch(CACHE_EVENTS)
 }
 
-/// Why the database of runs cannot be used.
+/// The reason why the database of runs cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// `SQLite` reports an error.
     #[error("the telemetry database {path} cannot be used: {why}")]
     Sqlite {
-        /// The file.
+        /// The path of the database.
         path: String,
-        /// What `SQLite` reports.
+        /// The error message of `SQLite`.
         why: String,
     },
-    /// It was made by another version.
+    /// Another version of the program created the file.
     #[error(
         "the telemetry database {path} has format {found}, this program knows {TELEMETRY_TABLES_VERSION}; \
          move the file away and a new one is created"
     )]
     Version {
-        /// The file.
+        /// The path of the database.
         path: String,
-        /// Its version.
+        /// The version of the file.
         found: i64,
     },
-    /// It was made by the first version and cannot be migrated.
+    /// The first version of the program created the file, and the file cannot be migrated.
     #[error(
         "the telemetry database {path} was written by an older version and is read-only; \
          read a writable copy of it"
     )]
     Old {
-        /// The file.
+        /// The path of the database.
         path: String,
     },
-    /// There is none.
+    /// The file does not exist.
     #[error(
         "there is no telemetry at {path}: nothing has run with this state directory, \
          or telemetry is off"
     )]
     Missing {
-        /// The file.
+        /// The path of the database.
         path: String,
     },
 }
 
-/// Opens the database to read it. A missing one is not created.
+/// Opens the database to read it. A missing database is not created.
 ///
 /// # Errors
-/// It is not there, cannot be read, or is of another version.
+/// [`DatabaseError`] if the file is missing, cannot be read, or has another version.
 pub fn open_to_read(path: &Path) -> Result<Connection, DatabaseError> {
     let shown = path.display().to_string();
     if !path.exists() {
@@ -154,16 +154,17 @@ pub fn open_to_read(path: &Path) -> Result<Connection, DatabaseError> {
     if found != TELEMETRY_TABLES_VERSION {
         return Err(DatabaseError::Version { path: shown, found });
     }
-    // A reader that may not write finds no such table and reports nothing of the cache.
+    // A reader without permission to write finds no such table, and reports nothing about the
+    // cache.
     let _ = add_missing(&database);
     Ok(database)
 }
 
-/// Migrates the tables of the first version, whose runs stay readable. Returns the version after
-/// that.
+/// Migrates the tables of [`FIRST_VERSION`], whose runs stay readable. Returns the version
+/// afterwards.
 pub(super) fn migrate(database: &Connection) -> rusqlite::Result<i64> {
     database.execute_batch("BEGIN IMMEDIATE")?;
-    // Another process may have migrated it in the meantime.
+    // Another process may have migrated the database in the meantime.
     let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let done = if found == FIRST_VERSION {
         let (dropped, made) = (dropped_views(), schema());

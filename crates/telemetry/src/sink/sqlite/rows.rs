@@ -1,4 +1,4 @@
-//! One row per record.
+//! The row of each record.
 
 use docstokg_hub::policy::breaker::BreakerState;
 use docstokg_hub::policy::retry::StopReason;
@@ -12,15 +12,15 @@ use crate::record::{
 use crate::run::hash_prefix;
 use crate::sink::jsonl::millis;
 
-/// Inserts rows of one run.
+/// Inserts rows of one run into the tables of `schema.sql`.
 pub(super) struct Rows<'a> {
     pub(super) transaction: &'a Transaction<'a>,
     pub(super) run: &'a str,
 }
 
 impl Rows<'_> {
-    /// Inserts the row of a record. Some records have none: the row of their attempt has the same
-    /// facts.
+    /// Inserts the row of a [`TimedRecord`]. Some records have no row, because the row of their
+    /// attempt has the same facts.
     pub(super) fn insert(&self, stamped: &TimedRecord) -> rusqlite::Result<()> {
         let ts = stamped.at.as_secs_f64();
         match &stamped.record {

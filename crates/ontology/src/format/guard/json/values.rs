@@ -1,24 +1,26 @@
-//! Values that are JSON by its grammar and that its readers refuse or read differently: numbers
-//! beyond a double, and halves of characters.
+//! Checks for JSON values that readers refuse or read differently, although the grammar allows
+//! them.
+//!
+//! Such values are numbers beyond a double, and single halves of surrogate pairs.
 
-/// The longest number that is judged: more digits than the largest double has.
+/// Maximum length of a number that is judged, in bytes: more digits than the largest double has.
 const MAX_NUMBER_BYTES: usize = 1024;
-/// How much of a number is quoted.
+/// Number of bytes of a number that a message quotes.
 const QUOTED_NUMBER_BYTES: usize = 24;
 
-/// A search for such values in JSON that passes by.
+/// Finds such values in a JSON text as its bytes pass.
 #[derive(Debug, Default)]
 pub(super) struct ValueScan {
     /// The beginning of the current number.
     number: Vec<u8>,
-    /// The value of the current `\u` escape, and how many of its digits it has.
+    /// The value of the current `\u` escape, and the number of its digits so far.
     escape: Option<(u32, u8)>,
-    /// The first half of a character, whose second half has to follow.
+    /// The first half of a surrogate pair; the second half must follow.
     first_half: Option<u32>,
 }
 
 impl ValueScan {
-    /// Looks at bytes outside of texts; says which number is too large.
+    /// Scans bytes outside of texts. Returns an error that names a number that is too large.
     pub(super) fn pass_code(&mut self, bytes: &[u8]) -> Result<(), String> {
         for &byte in bytes {
             let is_first = byte.is_ascii_digit() || byte == b'-';
@@ -45,7 +47,7 @@ impl ValueScan {
         Ok(())
     }
 
-    /// Looks at bytes of a text between its escapes.
+    /// Scans bytes of a text between its escapes.
     pub(super) fn pass_text(&mut self, bytes: &[u8]) -> Result<(), String> {
         let mut bytes = bytes.iter();
         while let Some((value, digits)) = self.escape {
@@ -53,7 +55,7 @@ impl ValueScan {
                 return Ok(());
             };
             let Some(digit) = char::from(byte).to_digit(16) else {
-                // The reader says that this is no escape.
+                // An incomplete escape is reported by the reader.
                 (self.escape, self.first_half) = (None, None);
                 return Ok(());
             };
@@ -70,7 +72,7 @@ impl ValueScan {
         }
     }
 
-    /// Looks at the byte after a backslash.
+    /// Scans the byte after a backslash.
     pub(super) fn pass_escaped(&mut self, byte: u8) -> Result<(), String> {
         if byte == b'u' {
             self.escape = Some((0, 0));
@@ -89,7 +91,7 @@ impl ValueScan {
         Ok(())
     }
 
-    /// Ends a text, or what may be of one character in it.
+    /// Ends a text, or the part of a text that may belong to one character.
     pub(super) fn end_text(&mut self) -> Result<(), String> {
         self.escape = None;
         self.first_half

@@ -1,28 +1,30 @@
-//! What tags say: depth, namespaces, collections and literals of an XML file.
+//! State of the open elements of an XML file: depth, namespaces, collections and literals.
 
 use std::io::{self, Read};
 
 use super::XmlGuard;
 
-/// Attributes of one element: the parser compares each with all others.
+/// Maximum number of attributes of one element: the parser compares each with all others.
 const MAX_ATTRIBUTES: usize = 1024;
-/// Namespaces in scope: the parser searches them for every name.
+/// Maximum number of namespaces in scope: the parser searches them for every name.
 const MAX_NAMESPACES: usize = 4096;
-/// Members of one collection, and bytes of `rdf:ID`s: the parser keeps all of them.
+/// Maximum number of members of one collection. The parser keeps all members, and all `rdf:ID`s,
+/// see [`MAX_ID_BYTES`].
 const MAX_COLLECTION: u64 = 500_000;
 const MAX_ID_BYTES: usize = 32 << 20;
-/// The longest base, with those that it is relative to: the parser copies it into every element.
+/// Maximum length of a base with the bases that it is relative to, in bytes. The parser copies the
+/// base into every element.
 const MAX_BASE_BYTES: usize = 8 << 10;
 
-/// An element that is open.
+/// An open element of a file that an [`XmlGuard`] reads.
 #[derive(Default)]
 pub(super) struct Element {
     namespaces: u16,
-    /// Bytes of the declarations of these namespaces.
+    /// Bytes of the declarations of the element's namespaces.
     namespace_bytes: usize,
-    /// Bytes that the base has at most here.
+    /// Maximum length of the base in this element, in bytes.
     base_bytes: usize,
-    /// Children so far, if it is a collection.
+    /// Number of children so far, if the element is a collection.
     members: Option<u64>,
     is_xml_literal: bool,
 }
@@ -53,7 +55,7 @@ impl<R: Read> XmlGuard<R> {
         Ok(())
     }
 
-    /// Forgets the namespaces of an element that ends.
+    /// Removes the namespaces of an element that ends.
     fn leave(&mut self, element: &Element) {
         self.namespaces -= usize::from(element.namespaces);
         self.namespace_bytes -= element.namespace_bytes;
@@ -94,12 +96,12 @@ impl<R: Read> XmlGuard<R> {
                 element.namespace_bytes += name.len() + value.len() + expanded + 4;
             } else if name.ends_with(b"parseType") {
                 element.members = (value == b"Collection").then_some(0);
-                // Every other value means an XML literal, except this one.
+                // `Collection` and `Resource` are not XML literals; every other value is.
                 element.is_xml_literal = value != b"Collection" && value != b"Resource";
             } else if name.ends_with(b":ID") {
                 self.id_bytes += value.len() + element.base_bytes + 64;
             } else if name == b"xml:base" {
-                // A relative one is added to the base around it.
+                // A relative base is added to the base around it.
                 let delimiter = value.iter().find(|byte| b":/?#".contains(byte));
                 let is_whole = delimiter == Some(&b':');
                 let around = if is_whole { 0 } else { element.base_bytes };
@@ -128,7 +130,7 @@ impl<R: Read> XmlGuard<R> {
     }
 }
 
-/// Names and raw values of a tag's attributes; quotes are `"` here.
+/// Returns the names and raw values of a tag's attributes. Quotes are `"` here.
 fn attributes(tag: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut parts = tag.split(|&byte| byte == b'"');
     std::iter::from_fn(move || {

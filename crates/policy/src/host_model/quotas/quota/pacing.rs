@@ -1,4 +1,4 @@
-//! The distance between requests that follows from what is left of a quota.
+//! The distance between requests that follows from the rest of a quota.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,30 +11,30 @@ use crate::rate_headers::{MIN_WINDOW, Unit, spread};
 use crate::time::BootInstant;
 use crate::windows::Windows;
 
-/// From this time to the reset on a quota is taken as this client's alone.
+/// The time to the reset from which the whole rest of a quota counts as this client's own.
 const FAR_RESET: Duration = Duration::from_secs(60);
-/// Up to this length a window is kept without regard to its reset, as long as no other client
-/// shares it.
+/// The length up to which a window applies without regard to its reset, if no other client shares
+/// it.
 const SHORT_WINDOW: Duration = Duration::from_secs(2);
-/// How long another client is believed to share a quota.
+/// The time for which a quota counts as shared after another client has used it.
 const SHARING_MEMORY: Duration = Duration::from_secs(60);
-/// Requests at a shorter distance may come in bursts of this length.
+/// The distance below which requests may go in bursts.
 const BURST_DISTANCE: Duration = Duration::from_millis(50);
 
 impl TrackedQuota {
-    /// Returns when a request may go; `None` where the quota says nothing.
+    /// Returns when a request may go; `None` if the quota does not limit it.
     pub(in super::super) fn next(
         &self,
         need: QuotaNeed<'_>,
         cost: QuotaCost,
         now: BootInstant,
     ) -> Option<QuotaInstants> {
-        // What costs nothing of it goes whatever is left.
+        // A request without a cost in this quota is not limited by its rest.
         let amount = self.amount(cost)?;
         let is_kept = self.slides || (self.is_short(now) && self.is_held_by(need.windows));
         let left = self.left.filter(|(_, reset)| *reset > now && !is_kept);
         let Some((left, reset)) = left else {
-            // Without a remainder the whole window may be used at once, and then evenly.
+            // Without a known rest, the whole window may be used at once, and then evenly.
             let even = self.window_gap(amount)?;
             let gap = self.fill_gap(need, amount, now).unwrap_or(even);
             let paced = self.due_after(gap, need.earlier);
@@ -71,11 +71,13 @@ impl TrackedQuota {
         })
     }
 
-    /// Returns the distance between requests that take an amount each, of which so many are left.
-    /// The window's is enough unless less is left than it would use: other clients share the quota.
+    /// Returns the distance between requests that use `amount` each, if `left` of them remain. The
+    /// distance of the window applies, unless fewer remain than it would use: then other clients
+    /// share the quota.
     pub(super) fn gap(&self, left: u32, amount: NonZeroU32, reset: BootInstant) -> Duration {
         let time = reset.since(self.due);
-        // One more than is left, so that the next period begins with a request of its own.
+        // One more than remain, so that the first request of the next period keeps the distance,
+        // too.
         let even = spread(left.saturating_add(1), time).unwrap_or_default();
         let Some(gap) = self.window_gap(amount) else {
             return even;
@@ -88,8 +90,8 @@ impl TrackedQuota {
         }
     }
 
-    /// Returns the distance at which a run of few windows fills a window that no other client shares;
-    /// `None` where requests are spread evenly.
+    /// Returns the distance at which a run of few windows fills a window that no other client
+    /// shares; `None` if requests are spread evenly.
     fn fill_gap(
         &self,
         need: QuotaNeed<'_>,
@@ -97,14 +99,15 @@ impl TrackedQuota {
         now: BootInstant,
     ) -> Option<Duration> {
         let limit = NonZeroU32::new(self.limit? / amount)?;
-        let window = Window::new(limit, self.window?);
+        // A quota without a window lasts at least until the farthest reset that was declared.
+        let window = Window::new(limit, self.window.unwrap_or(self.period));
         let is_own = self.unit == Unit::Requests && self.shared_at + SHARING_MEMORY <= now;
         let time = fill_time(&window, need.backlog).filter(|_| is_own)?;
         Some(time / limit.get())
     }
 
-    /// Returns the instant on the schedule of the request behind so many others. Those that catch
-    /// up keep half the distance.
+    /// Returns the scheduled instant of a request behind `earlier` others. Requests behind their
+    /// schedule keep half the distance.
     fn due_after(&self, gap: Duration, earlier: u32) -> BootInstant {
         let count = earlier.saturating_add(1);
         let due = self.due + gap * count;
@@ -114,20 +117,20 @@ impl TrackedQuota {
         due.max(self.last + gap / 2 * count)
     }
 
-    /// Returns whether what is left is this client's alone: other clients have not used the quota
-    /// for a while, or its reset is so far away that they cannot be told from it.
+    /// Returns whether the rest of the quota is this client's own. This is so if no other client
+    /// has used the quota for a while, or if the reset is so distant that others cannot be noticed.
     fn is_own(&self, reset: BootInstant, now: BootInstant) -> bool {
         reset.since(now) >= FAR_RESET || self.shared_at + SHARING_MEMORY <= now
     }
 
-    /// Returns whether the window is so short that a reset in whole seconds says less, and no other
-    /// client shares it.
+    /// Returns whether the window is too short for resets in whole seconds, and no other client
+    /// shares it.
     pub(super) fn is_short(&self, now: BootInstant) -> bool {
         let is_own = self.unit == Unit::Requests && self.shared_at + SHARING_MEMORY <= now;
         is_own && self.limit > Some(0) && self.window.is_some_and(|window| window <= SHORT_WINDOW)
     }
 
-    /// Returns whether the windows of a request hold what is stated.
+    /// Returns whether the configured [`Windows`] of a request already keep the declared limit.
     fn is_held_by(&self, windows: Option<&Windows>) -> bool {
         let stated = self.limit.zip(self.window);
         stated.zip(windows).is_some_and(|((limit, per), windows)| {
@@ -136,20 +139,20 @@ impl TrackedQuota {
         })
     }
 
-    /// Returns the even distance in the stated window of requests that take an amount each. The
-    /// windows of the budget see to it that it is never exceeded.
+    /// Returns the even distance, in the declared window, of requests that use `amount` each. The
+    /// windows of the budget ensure that the declared window is never exceeded.
     pub(super) fn window_gap(&self, amount: NonZeroU32) -> Option<Duration> {
         let limit = self.limit.filter(|limit| *limit > 0)?;
         let window = self.window.filter(|window| *window >= MIN_WINDOW)?;
         Some(window.saturating_mul(amount.get()) / limit)
     }
 
-    /// Returns the distance that uses the limit in the longest time to a reset that was stated.
+    /// Returns the distance that uses the limit in the longest declared time to a reset.
     fn period_gap(&self, amount: NonZeroU32) -> Option<Duration> {
         spread((self.limit? / amount).saturating_add(1), self.period)
     }
 
-    /// Shows what holds a request back: so many until the reset, or in a window.
+    /// Returns the limit to show as a [`Window`]: the rest until the reset, or the declared window.
     fn shown(&self, now: BootInstant) -> Option<Window> {
         let (count, per) = match self.left {
             Some((left, reset)) => (left, reset.since(now)),
