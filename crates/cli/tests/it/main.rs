@@ -24,6 +24,8 @@ mod config_import;
 mod help_and_usage;
 // The figures of a run.
 mod summary;
+// the lines of lists, results.csv, and exports
+mod results;
 // State that processes share.
 mod shared_state;
 // The commands of an operator.

@@ -72,7 +72,7 @@ impl CrateWriter {
         // The list of parts ends the entity, so that it can grow.
         let root = root.to_string();
         let parts = DELIVERABLES.map(|(path, _, _)| json!({ "@id": path }).to_string());
-        let open = root.trim_end_matches('}');
+        let open = root.strip_suffix('}').unwrap_or(&root);
         write!(out, "{open}, \"hasPart\": [{}", parts.join(", "))?;
         Ok(Self {
             out,
