@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 use spdx::flags::IS_DEPRECATED;
 use spdx::identifiers::LICENSES;
 
-/// A licence as a source states it.
+/// A licence as a source declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceLicence {
     /// What the source says.
-    pub stated: String,
+    #[serde(rename = "stated")]
+    pub declared: String,
     /// Its SPDX name, where the statement is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub spdx: Option<String>,
@@ -19,7 +20,7 @@ impl SourceLicence {
     /// nothing.
     #[must_use]
     pub fn read(statement: &str) -> Option<Self> {
-        let stated = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+        let declared = statement.split_whitespace().collect::<Vec<_>>().join(" ");
         let empty = [
             "",
             "null",
@@ -29,11 +30,11 @@ impl SourceLicence {
             "not specified",
             "n/a",
         ];
-        if empty.contains(&stated.to_ascii_lowercase().as_str()) {
+        if empty.contains(&declared.to_ascii_lowercase().as_str()) {
             return None;
         }
-        let spdx = spdx_of(&stated);
-        Some(Self { stated, spdx })
+        let spdx = spdx_of(&declared);
+        Some(Self { declared, spdx })
     }
 
     /// Returns the statement as an SPDX expression. SPDX names versions of Creative Commons licences
@@ -44,7 +45,7 @@ impl SourceLicence {
         if self.spdx.is_some() {
             return self.spdx.clone();
         }
-        let words = self.stated.to_ascii_lowercase().replace([' ', '_'], "-");
+        let words = self.declared.to_ascii_lowercase().replace([' ', '_'], "-");
         let kind = words.strip_prefix("cc-")?;
         let is_known = CREATIVE_COMMONS_KINDS.contains(&kind);
         is_known.then(|| format!("LicenseRef-CC-{}", kind.to_ascii_uppercase()))
@@ -53,13 +54,13 @@ impl SourceLicence {
     /// Returns the SPDX name, or the statement where there is none.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.spdx.as_deref().unwrap_or(&self.stated)
+        self.spdx.as_deref().unwrap_or(&self.declared)
     }
 }
 
 /// Finds the SPDX name of a statement.
-fn spdx_of(stated: &str) -> Option<String> {
-    let text = stated
+fn spdx_of(declared: &str) -> Option<String> {
+    let text = declared
         .trim()
         .trim_end_matches('/')
         .to_ascii_lowercase()
@@ -215,7 +216,7 @@ mod tests {
 
     #[test]
     fn statements_become_spdx_names() {
-        for (stated, spdx) in [
+        for (declared, spdx) in [
             (
                 "http://creativecommons.org/licenses/by/4.0/",
                 Some("CC-BY-4.0"),
@@ -272,8 +273,8 @@ mod tests {
             ("CC BY 9.0", None),
             ("all rights reserved", None),
         ] {
-            let read = SourceLicence::read(stated).unwrap();
-            assert_eq!(read.spdx.as_deref(), spdx, "{stated}");
+            let read = SourceLicence::read(declared).unwrap();
+            assert_eq!(read.spdx.as_deref(), spdx, "{declared}");
         }
         for nothing in ["", " ", "null", "unkown", "Not specified"] {
             assert_eq!(SourceLicence::read(nothing), None, "{nothing}");
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_creative_commons_licence_without_a_version_is_still_named() {
-        for (stated, expression) in [
+        for (declared, expression) in [
             ("CC BY", Some("LicenseRef-CC-BY")),
             ("cc-by", Some("LicenseRef-CC-BY")),
             ("cc by-nc-nd", Some("LicenseRef-CC-BY-NC-ND")),
@@ -292,8 +293,8 @@ mod tests {
             ),
             ("publisher-specific-oa", None),
         ] {
-            let read = SourceLicence::read(stated).unwrap();
-            assert_eq!(read.expression().as_deref(), expression, "{stated}");
+            let read = SourceLicence::read(declared).unwrap();
+            assert_eq!(read.expression().as_deref(), expression, "{declared}");
         }
     }
 }

@@ -122,10 +122,10 @@ fn identifiers(work: &ExportedWork) -> Vec<Value> {
 }
 
 /// Returns the page of an SPDX licence as its identity, or the licence as the source states it.
-fn licence(spdx: Option<&str>, stated: Option<&str>) -> Option<Value> {
+fn licence(spdx: Option<&str>, declared: Option<&str>) -> Option<Value> {
     match spdx.filter(|name| !name.starts_with("LicenseRef-")) {
         Some(name) => Some(json!({ "@id": format!("https://spdx.org/licenses/{name}") })),
-        None => stated.map(|stated| json!(stated)),
+        None => declared.map(|declared| json!(declared)),
     }
 }
 
@@ -134,13 +134,13 @@ fn encoding(file: &DeliveredFile, prefix: &str) -> Value {
     let mut node = described_file(file);
     node["@type"] = json!("MediaObject");
     node["contentUrl"] = json!(format!("{prefix}{}", file.path));
-    let stated = file.licence.as_ref();
-    let spdx = stated.and_then(docstokg_lookup::licence::SourceLicence::expression);
-    let stated = stated.map(|licence| licence.stated.as_str());
+    let declared = file.licence.as_ref();
+    let spdx = declared.and_then(docstokg_lookup::licence::SourceLicence::expression);
+    let declared = declared.map(|licence| licence.declared.as_str());
     put(
         &mut node,
         "license",
-        json!(licence(spdx.as_deref(), stated)),
+        json!(licence(spdx.as_deref(), declared)),
     );
     let source = file.source.as_ref();
     let provider = source.map(|name| json!({ "@type": "Organization", "name": name }));

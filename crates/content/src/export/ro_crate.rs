@@ -177,6 +177,17 @@ impl CrateWriter {
     }
 
     fn entity(&mut self, node: &Value) -> io::Result<()> {
+        let mut node = node.clone();
+        for value in node
+            .as_object_mut()
+            .into_iter()
+            .flat_map(|it| it.values_mut())
+        {
+            // The profile wants one value alone, and not as a list.
+            if let Some([single]) = value.as_array().map(Vec::as_slice) {
+                *value = single.clone();
+            }
+        }
         write!(self.out, ",\n{node}")
     }
 

@@ -116,7 +116,7 @@ impl DeliveredFile {
         Some(
             licence
                 .expression()
-                .unwrap_or_else(|| licence.stated.clone()),
+                .unwrap_or_else(|| licence.declared.clone()),
         )
     }
 

@@ -92,8 +92,8 @@ const COLUMNS: [Column; 21] = [
     ("version", |row| of_file(row, |file| file.version.clone())),
     ("source", |row| of_file(row, |file| file.source.clone())),
     ("url", |row| of_file(row, |file| file.url.clone())),
-    ("licence_stated", |row| {
-        of_file(row, |file| Some(file.licence.as_ref()?.stated.clone()))
+    ("licence_declared", |row| {
+        of_file(row, |file| Some(file.licence.as_ref()?.declared.clone()))
     }),
     ("more_paths", |row| {
         let files = row.work.ok()?.files.iter().skip(1);

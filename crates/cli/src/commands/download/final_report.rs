@@ -98,6 +98,13 @@ pub(super) fn finish(
 /// Prints the result of a run, and the paths of its files.
 fn tell_results(directory: &Directory, ended: &RunEnd, report: &RunReport) {
     output::tell(&sentence(ended, report));
+    if report.results.number(ResultStatus::Unrecognised) > 0 {
+        let list = directory.path.join("unrecognised.csv");
+        output::tell(&format!(
+            "docstokg: lines that were not recognised: {}",
+            list.display()
+        ));
+    }
     let (out, page) = (&directory.path, directory.path.join("report.html"));
     output::tell(&format!(
         "docstokg: results: {}   details: docstokg summary {}",
