@@ -305,7 +305,7 @@ async fn write_csv(queue: &WorkQueue, mut out: ExportOutput) -> Result<(), Queue
 pub async fn write_parquet(queue: &WorkQueue, out: ExportOutput) -> Result<(), QueueError> {
     let failed = unwritable(queue);
     let writer = columnar::TableWriter::new(out).map_err(&failed)?;
-    let writer = each_row(queue, writer, |writer, row| writer.row(row)).await?;
+    let writer = each_row(queue, writer, columnar::TableWriter::row).await?;
     writer.finish().map_err(failed)
 }
 

@@ -154,7 +154,7 @@ impl WorkQueue {
             let mut add = |mut item: NewItem| {
                 let (recorded, metadata) = (item.recorded_line.take(), item.metadata.take());
                 let source = item.source.clone();
-                let added = insert_item(&mut insert, &mut known, item, now)?;
+                let added = insert_item(&mut insert, &mut known, &item, now)?;
                 if let Some(line) = recorded {
                     lines.insert(&source, &line, Ok(added.id()))?;
                 }
@@ -430,7 +430,7 @@ impl WorkQueue {
 fn insert_item(
     insert: &mut Statement<'_>,
     known: &mut Statement<'_>,
-    item: NewItem,
+    item: &NewItem,
     now: Timestamp,
 ) -> rusqlite::Result<AddedItem> {
     let line = i64::try_from(item.line).unwrap_or(i64::MAX);

@@ -82,13 +82,13 @@ impl<'a> LineWriter<'a> {
         line: &NewLine,
         item: Result<i64, &str>,
     ) -> rusqlite::Result<()> {
-        let source = match self.sources.get(source) {
-            Some(id) => *id,
-            None => {
-                let id = source_id(self.database, source)?;
-                self.sources.insert(source.to_owned(), id);
-                id
-            }
+        let known = self.sources.get(source).copied();
+        let source = if let Some(id) = known {
+            id
+        } else {
+            let id = source_id(self.database, source)?;
+            self.sources.insert(source.to_owned(), id);
+            id
         };
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.insert

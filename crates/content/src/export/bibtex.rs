@@ -57,8 +57,9 @@ pub(super) fn entry(work: &ExportedWork, prefix: &str) -> String {
     let fields = fields
         .into_iter()
         .filter_map(|(name, value)| Some(format!("  {name} = {{{}}},\n", value?)));
+    let fields: Vec<String> = fields.collect();
     let key = key(work);
-    format!("@{kind}{{{key},\n{}}}\n\n", fields.collect::<String>())
+    format!("@{kind}{{{key},\n{}}}\n\n", fields.concat())
 }
 
 /// Returns the kind of an entry for a type of CSL.

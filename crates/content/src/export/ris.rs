@@ -42,11 +42,7 @@ pub(super) fn entry(work: &ExportedWork, prefix: &str) -> String {
             .map(String::as_str),
     );
     for file in &work.work.files {
-        let tag = if file.path.ends_with(".pdf") {
-            "L1"
-        } else {
-            "L2"
-        };
+        let tag = if file.is_pdf() { "L1" } else { "L2" };
         record.line(tag, Some(&format!("{prefix}{}", file.path)));
     }
     record.0.push_str("ER  - \r\n\r\n");

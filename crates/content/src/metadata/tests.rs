@@ -8,12 +8,9 @@ fn said(source: &str, statement: MetadataStatement) -> SourcedStatement {
     }
 }
 
-fn text(text: &str) -> Option<String> {
-    Some(text.to_owned())
-}
-
 #[test]
 fn each_field_is_of_the_most_trusted_source_that_states_it() {
+    let text = |text: &str| Some(text.to_owned());
     let openalex = MetadataStatement {
         title: text("An index's title"),
         r#abstract: text("What it is about"),

@@ -158,8 +158,8 @@ fn date_parts(work: &Value, fields: &[&str]) -> Option<String> {
         let parts = items(work, &format!("{field}/date-parts/0")).iter();
         let parts: Vec<u64> = parts.map_while(Value::as_u64).take(3).collect();
         let (year, rest) = parts.split_first()?;
-        let rest = rest.iter().map(|part| format!("-{part:02}"));
-        date(&format!("{year:04}{}", rest.collect::<String>()))
+        let rest: Vec<String> = rest.iter().map(|part| format!("-{part:02}")).collect();
+        date(&format!("{year:04}{}", rest.concat()))
     })
 }
 

@@ -109,6 +109,12 @@ impl DeliveredFile {
         })
     }
 
+    /// Tells whether it is a PDF.
+    #[must_use]
+    pub fn is_pdf(&self) -> bool {
+        self.plain_media_type() == "application/pdf"
+    }
+
     /// Returns the licence as an SPDX expression, or as the source states it.
     #[must_use]
     pub fn licence_name(&self) -> Option<String> {
@@ -195,7 +201,7 @@ fn files(records: Option<&str>, latest: &Value) -> Vec<DeliveredFile> {
     files.reverse();
     let mut seen = std::collections::BTreeSet::new();
     files.retain(|file| seen.insert(file.path.clone()));
-    files.sort_by_key(|file| (!file.path.ends_with(".pdf"), file.path.clone()));
+    files.sort_by_key(|file| (!file.is_pdf(), file.path.clone()));
     files
 }
 

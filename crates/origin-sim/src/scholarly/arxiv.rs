@@ -95,12 +95,13 @@ fn entry(paper: &Paper) -> String {
         .map(|(doi, _)| format!("<arxiv:doi>{}</arxiv:doi>", escaped(doi)))
         .unwrap_or_default();
     let authors = paper.authors().into_iter();
-    let authors: String = authors
+    let authors: Vec<String> = authors
         .map(|(given, family)| {
             let name = format!("{given} {family}");
             format!("<author><name>{}</name></author>", escaped(name.trim()))
         })
         .collect();
+    let authors = authors.concat();
     format!(
         "<entry><id>http://arxiv.org/abs/{id}v{version}</id><title>{}</title>\
          <updated>{year}-03-01T00:00:00Z</updated><published>{year}-03-01T00:00:00Z</published>\
