@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     }
 }
 
-/// Compares the findings of today with the [`Baseline`](ratchet::Baseline).
+/// Compares the findings of today with the [`Baseline`].
 pub(crate) fn check() -> anyhow::Result<()> {
     let root = root()?;
     let survey = WorkspaceSurvey::of_workspace(root)?;

@@ -287,7 +287,7 @@ impl Reason {
             .unwrap_or(&REASON_WORDS[0])
     }
 
-    /// Returns every reason, in the order of the documentation.
+    /// Returns every reason, in the order of the table.
     pub fn all() -> impl Iterator<Item = Self> {
         REASON_WORDS.iter().map(|(reason, ..)| *reason)
     }

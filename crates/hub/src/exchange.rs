@@ -81,9 +81,10 @@ impl<D> HopContext<'_, D> {
 
 /// The outcome of an attempt.
 pub(crate) enum AttemptOutcome<R> {
-    /// The body was received in the delivery of the request.
+    /// A response that its headers make final, with its body: neither transient nor a redirect. A
+    /// 404 is one, too.
     Received(ReceivedResponse<R>),
-    /// The attempt ended in another way, which the retry policy decides about.
+    /// Any other end, which the retry policy decides about: a redirect, a 304, a refusal, a fault.
     Finished(AttemptFinish),
     /// The attempt did not end, for a reason that says nothing about the origin.
     Abandoned(ErrorKind),
@@ -118,7 +119,7 @@ impl<R> ReceivedResponse<R> {
     /// Ends the attempt: settles its [`Permits`], or passes them to the body.
     pub(crate) async fn conclude<D: Delivery<Received = R>>(
         self,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         permits: Permits,
         sent: BootInstant,
         track: &RequestTrack,
@@ -134,7 +135,7 @@ impl<R> ReceivedResponse<R> {
                 wants_retry: false,
                 maybe_refused: is_unavailable && self.outcome == AttemptMeaning::Failure,
             },
-            target: leg.target,
+            target: context.target,
             track,
         };
         let body = D::conclude(self.body, conclusion).await;
@@ -225,7 +226,7 @@ impl AttemptFinish {
     }
 
     /// Converts the end of the last attempt to the [`HopResponse`] of the hop.
-    pub(crate) fn into_answer<T>(self, host: &Host) -> Result<HopResponse<T>, ErrorKind> {
+    pub(crate) fn into_response<T>(self, host: &Host) -> Result<HopResponse<T>, ErrorKind> {
         match self {
             Self::Answer { head, preview, .. } => Ok(HopResponse {
                 head,
@@ -271,25 +272,27 @@ impl Wire {
     /// Sends the request of a hop once, and receives the response.
     pub(crate) async fn exchange<D: Delivery>(
         &self,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         permit: &HeldPermit,
         attempt: u32,
         track: &mut RequestTrack,
     ) -> AttemptOutcome<D::Received> {
-        let mut outgoing = self.outgoing(leg.hop, leg.target, leg.request);
-        let prepared = leg.delivery.prepare(&leg.target.url, &mut outgoing.headers);
-        if let Some(plan) = leg.plan {
+        let mut outgoing = self.outgoing(context.hop, context.target, context.request);
+        let prepared = context
+            .delivery
+            .prepare(&context.target.url, &mut outgoing.headers);
+        if let Some(plan) = context.plan {
             plan.add_conditions(&mut outgoing.headers);
         }
         let sent = self.runtime.boot();
-        match self.send(leg.target, outgoing, permit, track).await {
+        match self.send(context.target, outgoing, permit, track).await {
             Ok(incoming) => {
                 let left = RequestDeparture {
                     permit,
                     attempt,
                     sent,
                 };
-                self.receive(leg, incoming, prepared, left, track).await
+                self.receive(context, incoming, prepared, left, track).await
             }
             Err(ended) => ended.into_exchanged(),
         }

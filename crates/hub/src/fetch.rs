@@ -3,8 +3,9 @@
 //! ```text
 //! for each hop (the request, then each redirect that it follows):
 //!     name        canonicalise the URL; find its host and role
-//!     look up     the cache: a fresh response ends the hop without a permit; if another request
-//!                 for the same response is in flight, wait for it
+//!     look up     the cache: a fresh response, or a stale one that may be served at once, ends the
+//!                 hop without a permit; if another request for the same response is in flight,
+//!                 wait for it
 //!     route       find the site, and the admission queues that attempts pass
 //!     robots      check the robots.txt, if the request obeys it; apply its crawl delay
 //!     loop over attempts, each under the limits of its own host:
@@ -12,14 +13,16 @@
 //!                 be refused until one; a waiting request has no slot, and confirms when woken
 //!         send    one request without redirects or retries of the transport, then receive the
 //!                 body in the delivery of the request
-//!         settle  classify once; report to breaker, blocks and adaptive rate
+//!         settle  classify once; report to breaker, blocks and adaptive rate. A refusal with a
+//!                 Retry-After is reported as soon as its headers arrive, a delivered body by its
+//!                 delivery
 //!         decide  stop, or retry at an instant within the deadline
 //!     keep        store the response under the URL of this hop, or serve a stale response
 //!                 after a failure
 //!     follow or return
 //! ```
 //!
-//! This module only calls others. Decisions are in [`docstokg_policy`], waits and settlement in
+//! This module decides nothing about time and limits. Decisions are in [`docstokg_policy`], waits and settlement in
 //! `admission`. The module `exchange` sends and receives, and `redirect` reads redirects.
 
 mod follow;
@@ -75,8 +78,8 @@ impl HubParts {
         let mut hop = Box::new(Hop::first(request));
         let mut visited = Vec::new();
         loop {
-            let hopped = self.hop(request, delivery, &hop, &mut visited, &mut track);
-            match hopped.await {
+            let outcome = self.hop(request, delivery, &hop, &mut visited, &mut track);
+            match outcome.await {
                 Ok(HopOutcome::Final(HopResponse { head, body })) => {
                     return Ok(FinalResponse { head, body, track });
                 }
@@ -118,19 +121,19 @@ impl HubParts {
 
         // Stage: look up
         let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
-        let leg = HopContext {
+        let context = HopContext {
             request,
             hop,
             target: &named,
             delivery,
             plan: None,
         };
-        let plan = match self.cache.look_up(&leg, track).await? {
-            CacheLookup::Answer(answered) => {
+        let plan = match self.cache.look_up(&context, track).await? {
+            CacheLookup::Served(response) => {
                 let trail = HopTrail { visited, cookies };
-                return self.follow_or_return(&leg, answered, trail, track);
+                return self.follow_or_return(&context, response, trail, track);
             }
-            CacheLookup::Ask(plan) => plan,
+            CacheLookup::Request(plan) => plan,
         };
 
         // Stage: route
@@ -143,43 +146,44 @@ impl HubParts {
         track.note(&target.host, target.role, || EventKind::CacheMiss);
 
         // Stage: loop over attempts
-        let leg = HopContext {
+        let context = HopContext {
             target: &target,
             plan: plan.as_deref(),
             request,
             hop,
             delivery,
         };
-        let answered = self.ask(&leg, track).await;
-        if self.leads_to_stated(&leg, &answered) {
-            return Ok(HopOutcome::Next(Box::new(hop.clone().into_stated())));
+        let response = self.request_origin(&context, track).await;
+        if self.leads_to_original(&context, &response) {
+            return Ok(HopOutcome::Next(Box::new(hop.clone().into_original())));
         }
-        let answered = answered?;
+        let response = response?;
         if let Some(jar) = request.jar() {
-            jar.keep(&target.url, &answered.head.headers);
+            jar.keep(&target.url, &response.head.headers);
         }
-        self.cache.invalidate(&leg, &answered.head).await;
+        self.cache.invalidate(&context, &response.head).await;
 
         // Stage: follow or return
         let trail = HopTrail { visited, cookies };
-        self.follow_or_return(&leg, answered, trail, track)
+        self.follow_or_return(&context, response, trail, track)
     }
 
     /// Sends the request of a hop to the origin, and lets the cache process the result. A 304
     /// renews the stored response, and a stale response may replace a failure.
-    async fn ask<D: Delivery>(
+    async fn request_origin<D: Delivery>(
         &self,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         track: &mut RequestTrack,
     ) -> Result<HopResponse<D::Output>, ErrorKind> {
         loop {
-            let answered = self.attempts(leg, track).await;
-            let Some(plan) = leg.plan else {
-                return answered;
+            let response = self.attempts(context, track).await;
+            let Some(plan) = context.plan else {
+                return response;
             };
-            match self.cache.conclude(plan, leg, answered, track).await {
-                ValidatedResponse::Answer(answered) => return answered,
-                ValidatedResponse::AskAgain => {}
+            // Stage: keep
+            match self.cache.validate(plan, context, response, track).await {
+                ValidatedResponse::Final(response) => return response,
+                ValidatedResponse::RequestAgain => {}
             }
         }
     }
@@ -187,10 +191,10 @@ impl HubParts {
     /// Makes attempts at a hop until its response is final or a retry is useless.
     async fn attempts<D: Delivery>(
         &self,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         track: &mut RequestTrack,
     ) -> Result<HopResponse<D::Output>, ErrorKind> {
-        let (target, request) = (leg.target, leg.request);
+        let (target, request) = (context.target, context.request);
         let mut number = 1;
         let mut unprocessed = UnprocessedCount::default();
         let mut first_sent = None;
@@ -205,12 +209,12 @@ impl HubParts {
             let first_sent = *first_sent.get_or_insert(sent);
             // Boxed: most requests of a bulk run wait, and need no memory for the exchange
             // meanwhile.
-            let exchange = Box::pin(self.wire.exchange(leg, permits.site(), number, track));
+            let exchange = Box::pin(self.wire.exchange(context, permits.site(), number, track));
             let exchanged = unprocessed.judge(exchange.await, target);
             track.journey.attempts += u32::from(exchanged.is_attempt());
             let finish = match exchanged {
                 AttemptOutcome::Received(received) => {
-                    return Ok(received.conclude(leg, permits, sent, track).await);
+                    return Ok(received.conclude(context, permits, sent, track).await);
                 }
                 AttemptOutcome::Finished(finish) => finish.judged_at(number),
                 AttemptOutcome::Abandoned(kind) => return Err(kind),
@@ -225,11 +229,17 @@ impl HubParts {
 
             // Stage: settle
             let settled = self
-                .settle(leg, &finish, permits, SentAttempt { number, sent }, track)
+                .settle(
+                    context,
+                    &finish,
+                    permits,
+                    SentAttempt { number, sent },
+                    track,
+                )
                 .await;
 
             // Stage: decide
-            match self.decide(leg, &finish, &settled, number, track) {
+            match self.decide(context, &finish, &settled, number, track) {
                 RetryDecision::Stop(_) => {
                     let last = LastAttempt {
                         target,
@@ -239,10 +249,10 @@ impl HubParts {
                         first_sent,
                     };
                     track.journey.host_failure = last.host_failure(self.runtime.boot());
-                    return finish.into_answer(&target.host);
+                    return finish.into_response(&target.host);
                 }
                 RetryDecision::RetryAt(at) => {
-                    self.wait_for_retry(leg, at, number, track).await?;
+                    self.wait_for_retry(context, at, number, track).await?;
                     number += 1;
                 }
             }
@@ -252,13 +262,13 @@ impl HubParts {
     /// Reports the end of an attempt to all its breakers and limits.
     async fn settle<D>(
         &self,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         finish: &AttemptFinish,
         permits: Permits,
         attempt: SentAttempt,
         track: &mut RequestTrack,
     ) -> SettledAttempt {
-        let target = leg.target;
+        let target = context.target;
         if let AttemptFinish::Fault { fault, message } = finish {
             track.note(&target.host, target.role, || EventKind::Fault {
                 fault: *fault,
@@ -267,13 +277,18 @@ impl HubParts {
         }
         let mut class = finish.class(&target.route.site.rules.classifier);
         // A failed tentative https says nothing about a site whose URL has http.
-        let is_tentative = leg.hop.or_else.is_some() && finish.fault().is_some();
+        let is_tentative = context.hop.or_else.is_some() && finish.fault().is_some();
         class.transient &= !is_tentative;
         let report = AttemptResult {
             outcome: class.outcome,
             retry_after: finish.retry_after(),
             sent: attempt.sent,
-            wants_retry: leg.wants_retry(&self.config.retry, class, finish.fault(), attempt.number),
+            wants_retry: context.wants_retry(
+                &self.config.retry,
+                class,
+                finish.fault(),
+                attempt.number,
+            ),
             maybe_refused: finish.is_unavailable(),
         };
         let ending = match finish.fault() {
@@ -297,13 +312,13 @@ impl HubParts {
     /// Returns the [`RetryDecision`]: stop, or retry at an instant.
     fn decide<D>(
         &self,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         finish: &AttemptFinish,
         settled: &SettledAttempt,
         attempt: u32,
         track: &mut RequestTrack,
     ) -> RetryDecision {
-        let (target, request) = (leg.target, leg.request);
+        let (target, request) = (context.target, context.request);
         if finish.is_final(request.is_final) {
             return RetryDecision::Stop(StopReason::Final);
         }
@@ -318,7 +333,7 @@ impl HubParts {
         let ended = EndedAttempt {
             attempt,
             class: settled.class,
-            repeatable: leg.repeatable(finish.fault()),
+            repeatable: context.repeatable(finish.fault()),
             open_until: settled.open_until,
             is_over_budget: settled.retry_refused,
             // A request with a bounded wait for its retry belongs to a run, which has time.
@@ -342,12 +357,12 @@ impl HubParts {
     /// Sleeps until the next attempt.
     async fn wait_for_retry<D>(
         &self,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         at: BootInstant,
         attempt: u32,
         track: &mut RequestTrack,
     ) -> Result<(), ErrorKind> {
-        let (target, request) = (leg.target, leg.request);
+        let (target, request) = (context.target, context.request);
         track.note(&target.host, target.role, || EventKind::Retry {
             at,
             after: attempt,

@@ -23,7 +23,7 @@ pub(crate) struct Hop {
 
 impl Hop {
     /// Returns the hop with the original URL, before https was tried.
-    pub(crate) fn into_stated(self) -> Self {
+    pub(crate) fn into_original(self) -> Self {
         let url = self.or_else.clone().unwrap_or_else(|| self.url.clone());
         Self {
             url,

@@ -29,10 +29,10 @@ const MAX_DAMAGED: u32 = 3;
 /// The result of the look-up of a hop.
 pub(crate) enum CacheLookup<T> {
     /// A stored response: the request needs no permit.
-    Answer(HopResponse<T>),
+    Served(HopResponse<T>),
     /// The request has to be sent, according to the [`CachePlan`]. Without a plan, the cache does
     /// not store the response.
-    Ask(Option<Box<CachePlan>>),
+    Request(Option<Box<CachePlan>>),
 }
 
 /// The use of a stored response for a request.
@@ -51,13 +51,13 @@ enum FlightPatience {
 }
 
 impl FlightPatience {
-    fn of<D: Delivery>(leg: &HopContext<'_, D, NamedHop>, access: CacheAccess) -> Self {
+    fn of<D: Delivery>(context: &HopContext<'_, D, NamedHop>, access: CacheAccess) -> Self {
         // A streamed body is stored at the pace of its reader. Other requests do not wait for that,
         // unless the reader is a relay, which reads as fast as the body arrives.
-        let is_slow = D::STREAMS && leg.request.relay.is_none();
+        let is_slow = D::STREAMS && context.request.relay.is_none();
         // A response to HEAD is not stored, and says nothing about GET.
-        let is_head = leg.hop.method == Method::HEAD;
-        if access == CacheAccess::Refresh || is_slow || is_head || leg.request.is_solo {
+        let is_head = context.hop.method == Method::HEAD;
+        if access == CacheAccess::Refresh || is_slow || is_head || context.request.is_solo {
             Self::No
         } else {
             Self::Allowed
@@ -78,23 +78,23 @@ impl ResponseCache {
     /// none, and the error of a stored response that cannot be delivered.
     pub(crate) async fn look_up<D: Delivery>(
         &self,
-        leg: &HopContext<'_, D, NamedHop>,
+        context: &HopContext<'_, D, NamedHop>,
         track: &mut RequestTrack,
     ) -> Result<CacheLookup<D::Output>, ErrorKind> {
-        let access = self.access_of(leg.request);
-        let has_answers = [Method::GET, Method::HEAD].contains(&leg.hop.method);
+        let access = self.access_of(context.request);
+        let has_answers = [Method::GET, Method::HEAD].contains(&context.hop.method);
         let usable = self.stored.as_ref().filter(|_| {
             access != CacheAccess::Bypass
                 && has_answers
                 // A body may be part of the query, and the key does not cover it.
-                && leg.hop.body.is_empty()
-                && leg.delivery.may_be_cached()
-                && (leg.request.relay.is_some() || !leg.hop.headers.contains_key(RANGE))
+                && context.hop.body.is_empty()
+                && context.delivery.may_be_cached()
+                && (context.request.relay.is_some() || !context.hop.headers.contains_key(RANGE))
         });
         let plan = if let Some(cache) = usable {
-            match self.consult(cache, leg, access, track).await? {
-                CacheLookup::Ask(plan) => plan,
-                answer @ CacheLookup::Answer(_) => return Ok(answer),
+            match self.consult(cache, context, access, track).await? {
+                CacheLookup::Request(plan) => plan,
+                answer @ CacheLookup::Served(_) => return Ok(answer),
             }
         } else {
             track.journey.forward = Some(if has_answers {
@@ -105,47 +105,49 @@ impl ResponseCache {
             None
         };
         if access == CacheAccess::Offline {
-            return Err(not_cached(leg));
+            return Err(not_cached(context));
         }
-        Ok(CacheLookup::Ask(plan))
+        Ok(CacheLookup::Request(plan))
     }
 
     async fn consult<D: Delivery>(
         &self,
         cache: &StoredResponses,
-        leg: &HopContext<'_, D, NamedHop>,
+        context: &HopContext<'_, D, NamedHop>,
         access: CacheAccess,
         track: &mut RequestTrack,
     ) -> Result<CacheLookup<D::Output>, ErrorKind> {
         let mut led: Option<LedFlight> = None;
         let mut damaged = 0;
         loop {
-            let question = self.question(cache, leg);
+            let question = self.question(cache, context);
             let key_changes = cache.store.changes(&question.key);
             let found = cache.find(&question).await;
-            match self.judge(cache, question, found, access, leg, track) {
-                StoredResponseUse::Bypass => return Ok(CacheLookup::Ask(None)),
-                StoredResponseUse::NotCached => return Err(not_cached(leg)),
-                StoredResponseUse::Serve(answer, used) => match self.serve(leg, &answer).await {
-                    Ok(answered) => {
-                        if let Some(led) = led {
-                            led.end(FlightEnd::Stored);
+            match self.judge(cache, question, found, access, context, track) {
+                StoredResponseUse::Bypass => return Ok(CacheLookup::Request(None)),
+                StoredResponseUse::NotCached => return Err(not_cached(context)),
+                StoredResponseUse::Serve(answer, used) => {
+                    match self.serve(context, &answer).await {
+                        Ok(answered) => {
+                            if let Some(led) = led {
+                                led.end(FlightEnd::Stored);
+                            }
+                            track.journey.forward = None;
+                            track.note_cache(context.target, used, answered.head.status);
+                            return Ok(CacheLookup::Served(answered));
                         }
-                        track.journey.forward = None;
-                        track.note_cache(leg.target, used, answered.head.status);
-                        return Ok(CacheLookup::Answer(answered));
+                        // The store has dropped the damaged body.
+                        Err(ServeFailure::Damaged) if damaged < MAX_DAMAGED => damaged += 1,
+                        Err(ServeFailure::Damaged) => return Ok(CacheLookup::Request(None)),
+                        Err(ServeFailure::Failed(kind)) => return Err(kind),
                     }
-                    // The store has dropped the damaged body.
-                    Err(ServeFailure::Damaged) if damaged < MAX_DAMAGED => damaged += 1,
-                    Err(ServeFailure::Damaged) => return Ok(CacheLookup::Ask(None)),
-                    Err(ServeFailure::Failed(kind)) => return Err(kind),
-                },
+                }
                 StoredResponseUse::Ask(plan, FlightPatience::No) => {
-                    return Ok(CacheLookup::Ask(Some(plan)));
+                    return Ok(CacheLookup::Request(Some(plan)));
                 }
                 StoredResponseUse::Ask(plan, FlightPatience::Allowed) => {
                     let CacheQuestion { key, headers, .. } = &plan.question;
-                    let flight = key::of_flight(key, headers, leg.request.ignored_fields());
+                    let flight = key::of_flight(key, headers, context.request.ignored_fields());
                     // Read before the flight is joined, so that its end is not missed.
                     let watched = WatchedKeys {
                         key,
@@ -153,12 +155,12 @@ impl ResponseCache {
                         key_changes,
                         flight_changes: cache.store.changes(&flight),
                     };
-                    match self.fly(cache, &watched, &mut led, leg, track).await? {
+                    match self.fly(cache, &watched, &mut led, context, track).await? {
                         FlightDecision::LookAgain => {}
-                        FlightDecision::Alone => return Ok(CacheLookup::Ask(Some(plan))),
+                        FlightDecision::Alone => return Ok(CacheLookup::Request(Some(plan))),
                         FlightDecision::Lead => {
                             *plan.flight.lock() = led;
-                            return Ok(CacheLookup::Ask(Some(plan)));
+                            return Ok(CacheLookup::Request(Some(plan)));
                         }
                     }
                 }
@@ -172,14 +174,14 @@ impl ResponseCache {
         cache: &StoredResponses,
         watched: &WatchedKeys<'_>,
         led: &mut Option<LedFlight>,
-        leg: &HopContext<'_, D, NamedHop>,
+        context: &HopContext<'_, D, NamedHop>,
         track: &mut RequestTrack,
     ) -> Result<FlightDecision, ErrorKind> {
         if led.is_none() {
             match cache.flights.join(*watched.flight, self.runtime.boot()) {
                 CacheFlightRole::Alone => return Ok(FlightDecision::Alone),
                 CacheFlightRole::Follow(ending) => {
-                    let end = self.patiently(ending.wait(), leg, track).await?;
+                    let end = self.patiently(ending.wait(), context, track).await?;
                     return Ok(match end {
                         Some(FlightEnd::Stored | FlightEnd::Abandoned) => FlightDecision::LookAgain,
                         Some(FlightEnd::Uncacheable | FlightEnd::Failed) | None => {
@@ -219,7 +221,7 @@ impl ResponseCache {
             }
             LeaseClaim::Wait(until) => {
                 let changed = cache.changed(watched, until, &*self.runtime);
-                if self.patiently(changed, leg, track).await?.is_some() {
+                if self.patiently(changed, context, track).await?.is_some() {
                     return Ok(FlightDecision::LookAgain);
                 }
                 // Other requests of this process may wait longer: one of them leads.
@@ -237,20 +239,20 @@ impl ResponseCache {
     async fn patiently<D, T>(
         &self,
         work: impl Future<Output = T>,
-        leg: &HopContext<'_, D, NamedHop>,
+        context: &HopContext<'_, D, NamedHop>,
         track: &mut RequestTrack,
     ) -> Result<Option<T>, ErrorKind> {
         let begun = self.runtime.boot();
-        let relay = leg.request.relay.as_ref();
+        let relay = context.request.relay.as_ref();
         let patience = relay.map(|relay| relay.hold.saturating_sub(track.journey.flight_wait));
         let until = patience.map_or(track.deadline, |most| track.deadline.min(begun + most));
         let work = before(&*self.runtime, until, work);
-        let waited = leg.request.unless_cancelled(work).await;
+        let waited = context.request.unless_cancelled(work).await;
         track.journey.flight_wait += self.runtime.boot().since(begun);
-        let waited = waited.ok_or_else(|| leg.target.cancelled())?;
+        let waited = waited.ok_or_else(|| context.target.cancelled())?;
         let during = "while another request fetched the same URL";
         if waited.is_none() && until == track.deadline {
-            return Err(track.deadline_error(&leg.target.host, during));
+            return Err(track.deadline_error(&context.target.host, during));
         }
         Ok(waited)
     }
@@ -259,10 +261,10 @@ impl ResponseCache {
     fn question<D>(
         &self,
         cache: &StoredResponses,
-        leg: &HopContext<'_, D, NamedHop>,
+        context: &HopContext<'_, D, NamedHop>,
     ) -> CacheQuestion {
-        let target = leg.target;
-        let relay = leg.request.relay.as_ref();
+        let target = context.target;
+        let relay = context.request.relay.as_ref();
         let config = &self.config.cache;
         let mut rules = config.rules(&target.host, target.role, &target.url);
         if let Some(relay) = relay {
@@ -282,10 +284,10 @@ impl ResponseCache {
             };
         }
         CacheQuestion {
-            key: KeySpace::of(leg.request).key(&target.url),
+            key: KeySpace::of(context.request).key(&target.url),
             rules,
-            method: leg.hop.method.clone(),
-            headers: self.fields(cache, leg),
+            method: context.hop.method.clone(),
+            headers: self.fields(cache, context),
         }
     }
 
@@ -293,9 +295,9 @@ impl ResponseCache {
     fn fields<D>(
         &self,
         cache: &StoredResponses,
-        leg: &HopContext<'_, D, NamedHop>,
+        context: &HopContext<'_, D, NamedHop>,
     ) -> Arc<HeaderMap> {
-        let (hop, target, request) = (leg.hop, leg.target, leg.request);
+        let (hop, target, request) = (context.hop, context.target, context.request);
         if hop.headers.is_empty() && request.relay.is_none() && request.jar().is_none() {
             return Arc::clone(&cache.plain_fields[request.role.index()]);
         }
@@ -317,13 +319,13 @@ impl ResponseCache {
         question: CacheQuestion,
         found: Option<StoredAnswer>,
         access: CacheAccess,
-        leg: &HopContext<'_, D, NamedHop>,
+        context: &HopContext<'_, D, NamedHop>,
         track: &mut RequestTrack,
     ) -> StoredResponseUse {
         let is_error = |answer: &StoredAnswer| answer.stored.status().as_u16() >= 400;
         let skips_errors = access == CacheAccess::SkipErrors;
         let found = found.filter(|answer| !(skips_errors && is_error(answer)));
-        let waiting = FlightPatience::of(leg, access);
+        let waiting = FlightPatience::of(context, access);
         let now = self.runtime.wall();
         let stored = found.as_ref().map(|answer| &*answer.stored);
         let judged = reuse(question.request(), stored, &question.rules, now);
@@ -359,7 +361,7 @@ impl ResponseCache {
                     may_serve,
                 },
                 Some(answer),
-            ) => match stale_reason(may_serve, access, leg.request, now) {
+            ) => match stale_reason(may_serve, access, context.request, now) {
                 Some(reason) => {
                     track.wants_validation |= reason == StaleReason::Revalidating;
                     StoredResponseUse::Serve(answer, CacheUse::Stale { age, reason })
@@ -427,8 +429,8 @@ impl StoredResponses {
     }
 }
 
-fn not_cached<D>(leg: &HopContext<'_, D, NamedHop>) -> ErrorKind {
+fn not_cached<D>(context: &HopContext<'_, D, NamedHop>) -> ErrorKind {
     ErrorKind::NotCached {
-        host: leg.target.host.clone(),
+        host: context.target.host.clone(),
     }
 }

@@ -29,26 +29,26 @@ impl ResponseCache {
     /// body is too large or cannot be delivered.
     pub(super) async fn serve<D: Delivery, T: Borrow<NamedHop> + Sync>(
         &self,
-        leg: &HopContext<'_, D, T>,
+        context: &HopContext<'_, D, T>,
         chosen: &StoredAnswer,
     ) -> Result<HopResponse<D::Output>, ServeFailure> {
         let StoredAnswer { entry, stored } = chosen;
-        let target = leg.target.borrow();
+        let target = context.target.borrow();
         let request = CacheRequest {
-            method: &leg.hop.method,
-            headers: &leg.hop.headers,
+            method: &context.hop.method,
+            headers: &context.hop.headers,
         };
         let sent = match answer(request, stored, entry.body_length()) {
             // The whole response is also correct for a range request (RFC 9110 section 14.2).
             ServedPart::Part { .. } | ServedPart::Unsatisfiable { .. }
-                if leg.request.relay.is_none() =>
+                if context.request.relay.is_none() =>
             {
                 ServedPart::Whole
             }
             other => other,
         };
         let (status, mut headers) = stored.head(sent, stored.age(self.runtime.wall()));
-        if matches!(sent, ServedPart::Whole) && leg.request.relay.is_some() {
+        if matches!(sent, ServedPart::Whole) && context.request.relay.is_some() {
             // The origin may have sent chunks without a length, which is known by now.
             headers
                 .entry(CONTENT_LENGTH)
@@ -69,19 +69,19 @@ impl ResponseCache {
             }
         };
         let limit = target.max_body;
-        let limit = limit.unwrap_or_else(|| leg.delivery.cap(&self.config.transport));
+        let limit = limit.unwrap_or_else(|| context.delivery.cap(&self.config.transport));
         if entry.body_length() > limit {
             let host = target.host.clone();
             return Err(ServeFailure::Failed(ErrorKind::TooLarge { host, limit }));
         }
-        let leads_on = leg.request.relay.is_none()
+        let leads_on = context.request.relay.is_none()
             && status.is_redirection()
             && head.headers.contains_key(LOCATION);
         let mut body = CachedBody::new(entry.body(), part);
         let body = if leads_on {
             DeliveredBody::Preview(body.collect().await?)
         } else {
-            leg.delivery.deliver_stored(&head, body).await?
+            context.delivery.deliver_stored(&head, body).await?
         };
         Ok(HopResponse { head, body })
     }

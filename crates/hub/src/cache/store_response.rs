@@ -109,7 +109,7 @@ impl ResponseCache {
     pub(crate) fn keep<D>(
         &self,
         plan: &CachePlan,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         head: &ResponseHead,
         coding: Coding,
     ) -> Option<StoringResponse> {
@@ -120,7 +120,7 @@ impl ResponseCache {
         let cache = self.stored.as_ref()?;
         let headers = described(&head.headers, coding);
         // Later pages may need the cookies that this response sets.
-        let sets_cookies = leg.request.jar().is_some() && headers.contains_key(SET_COOKIE);
+        let sets_cookies = context.request.jar().is_some() && headers.contains_key(SET_COOKIE);
         let response = OriginResponse {
             status: head.status,
             headers: &headers,
@@ -148,8 +148,8 @@ impl ResponseCache {
             key: plan.question.key,
             variant: VariantHash::new(stored.variant().digest().0),
             metadata: encode(&stored)?,
-            url: redact(&leg.target.url),
-            host: leg.target.host.as_str().to_owned(),
+            url: redact(&context.target.url),
+            host: context.target.host.as_str().to_owned(),
             since: plan.since,
         };
         Some(StoringResponse {
@@ -179,13 +179,13 @@ impl ResponseCache {
     }
 
     /// Drops the stored responses that an unsafe request invalidates (RFC 9111 section 4.4).
-    pub(crate) async fn invalidate<D>(&self, leg: &HopContext<'_, D>, head: &ResponseHead) {
+    pub(crate) async fn invalidate<D>(&self, context: &HopContext<'_, D>, head: &ResponseHead) {
         let Some(cache) = &self.stored else { return };
-        let method: &Method = &leg.hop.method;
+        let method: &Method = &context.hop.method;
         if method == Method::GET || method == Method::HEAD {
             return;
         }
-        for url in invalidates(method, head.status, &head.headers, &leg.target.url) {
+        for url in invalidates(method, head.status, &head.headers, &context.target.url) {
             for space in KeySpace::ALL {
                 // The store itself reports its failures.
                 let _ = cache.store.invalidate(&space.key(&url)).await;

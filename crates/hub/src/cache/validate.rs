@@ -21,36 +21,36 @@ use crate::response::ResponseHead;
 /// The response of a hop after the cache has processed it.
 pub(crate) enum ValidatedResponse<T> {
     /// The result for the caller.
-    Answer(Result<HopResponse<T>, ErrorKind>),
+    Final(Result<HopResponse<T>, ErrorKind>),
     /// A 304 that confirms another response: the request must be sent again without conditions.
-    AskAgain,
+    RequestAgain,
 }
 
 impl ResponseCache {
     /// Processes the result of the request that a [`CachePlan`] belongs to: renews the stored
     /// response, serves a stale one, and ends the flight.
-    pub(crate) async fn conclude<D: Delivery>(
+    pub(crate) async fn validate<D: Delivery>(
         &self,
         plan: &CachePlan,
-        leg: &HopContext<'_, D>,
-        answered: Result<HopResponse<D::Output>, ErrorKind>,
+        context: &HopContext<'_, D>,
+        response: Result<HopResponse<D::Output>, ErrorKind>,
         track: &mut RequestTrack,
     ) -> ValidatedResponse<D::Output> {
         let Some(cache) = &self.stored else {
-            return ValidatedResponse::Answer(answered);
+            return ValidatedResponse::Final(response);
         };
-        let answered = match answered {
-            Ok(answered) if plan.is_confirmed_by(&answered.head) => {
-                match self.renew(cache, plan, &answered.head).await {
-                    Some(renewed) => self.serve_renewed(leg, &renewed, track).await,
-                    None => return ValidatedResponse::AskAgain,
+        let response = match response {
+            Ok(response) if plan.is_confirmed_by(&response.head) => {
+                match self.renew(cache, plan, &response.head).await {
+                    Some(renewed) => self.serve_renewed(context, &renewed, track).await,
+                    None => return ValidatedResponse::RequestAgain,
                 }
             }
-            answered => self.or_stale(plan, leg, answered, track).await,
+            response => self.or_stale(plan, context, response, track).await,
         };
         // Only the head is used: a body that is still arriving is not shared between threads.
-        if let Some(head) = answered.as_ref().ok().map(|answered| &*answered.head) {
-            self.take_head(cache, plan, leg, head).await;
+        if let Some(head) = response.as_ref().ok().map(|response| &*response.head) {
+            self.take_head(cache, plan, context, head).await;
             let is_new = track.journey.cache == CacheUse::None;
             if is_new
                 && matches!(
@@ -58,7 +58,7 @@ impl ResponseCache {
                     CacheStoreResult::Fresh | CacheStoreResult::Stale
                 )
             {
-                track.note_cache(leg.target, CacheUse::Stored, head.status);
+                track.note_cache(context.target, CacheUse::Stored, head.status);
             }
         }
         let is_stale = matches!(track.journey.cache, CacheUse::Stale { .. });
@@ -66,11 +66,11 @@ impl ResponseCache {
             let end = if is_stale {
                 FlightEnd::Failed
             } else {
-                end_of(plan.kept(), &answered)
+                end_of(plan.kept(), &response)
             };
             self.end_flight(cache, flight, end);
         }
-        ValidatedResponse::Answer(answered)
+        ValidatedResponse::Final(response)
     }
 
     /// Renews a stored response with a 304. Returns `None` if the 304 confirms another response.
@@ -126,18 +126,18 @@ impl ResponseCache {
 
     async fn serve_renewed<D: Delivery>(
         &self,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         renewed: &StoredAnswer,
         track: &mut RequestTrack,
     ) -> Result<HopResponse<D::Output>, ErrorKind> {
-        match self.serve(leg, renewed).await {
-            Ok(answered) => {
-                track.note_cache(leg.target, CacheUse::Revalidated, answered.head.status);
-                Ok(answered)
+        match self.serve(context, renewed).await {
+            Ok(response) => {
+                track.note_cache(context.target, CacheUse::Revalidated, response.head.status);
+                Ok(response)
             }
             Err(ServeFailure::Failed(kind)) => Err(kind),
             Err(ServeFailure::Damaged) => Err(ErrorKind::Fault {
-                host: leg.target.host.clone(),
+                host: context.target.host.clone(),
                 fault: docstokg_policy::classify::Fault::Read,
                 cause: "the stored answer turned out to be damaged after its validation"
                     .to_owned()
@@ -150,33 +150,33 @@ impl ResponseCache {
     async fn or_stale<D: Delivery>(
         &self,
         plan: &CachePlan,
-        leg: &HopContext<'_, D>,
-        answered: Result<HopResponse<D::Output>, ErrorKind>,
+        context: &HopContext<'_, D>,
+        response: Result<HopResponse<D::Output>, ErrorKind>,
         track: &mut RequestTrack,
     ) -> Result<HopResponse<D::Output>, ErrorKind> {
-        let reason = match &answered {
-            Ok(answered) if is_stale_if_error_status(answered.head.status) => StaleReason::Error,
+        let reason = match &response {
+            Ok(response) if is_stale_if_error_status(response.head.status) => StaleReason::Error,
             Err(ErrorKind::Fault { .. }) => StaleReason::Error,
             Err(ErrorKind::BreakerOpen(_)) => StaleReason::BreakerOpen,
-            _ => return answered,
+            _ => return response,
         };
         let now = self.wall();
         // A relay that cannot reach the origin is disconnected (RFC 9111 section 4.2.4).
         let is_disconnected =
-            leg.request.relay.is_some() && matches!(answered, Err(ErrorKind::Fault { .. }));
+            context.request.relay.is_some() && matches!(response, Err(ErrorKind::Fault { .. }));
         let may_serve =
             plan.may_serve.on_error(now) || (is_disconnected && plan.may_serve.when_disconnected);
         let Some(chosen) = plan.stored.as_ref().filter(|_| may_serve) else {
-            return answered;
+            return response;
         };
-        match self.serve(leg, chosen).await {
+        match self.serve(context, chosen).await {
             Ok(stale) => {
                 let age = chosen.stored.age(now);
                 let used = CacheUse::Stale { age, reason };
-                track.note_cache(leg.target, used, stale.head.status);
+                track.note_cache(context.target, used, stale.head.status);
                 Ok(stale)
             }
-            Err(_) => answered,
+            Err(_) => response,
         }
     }
 
@@ -186,13 +186,13 @@ impl ResponseCache {
         &self,
         cache: &StoredResponses,
         plan: &CachePlan,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         head: &ResponseHead,
     ) {
         let Some(chosen) = plan.stored.as_ref() else {
             return;
         };
-        if leg.hop.method != Method::HEAD || plan.progress.lock().times.is_none() {
+        if context.hop.method != Method::HEAD || plan.progress.lock().times.is_none() {
             return;
         }
         let exchange = self.exchange_of(plan, head);
@@ -244,12 +244,12 @@ impl ResponseCache {
 }
 
 /// Returns the [`FlightEnd`] for the requests that wait for this result.
-fn end_of<T>(kept: CacheStoreResult, answered: &Result<HopResponse<T>, ErrorKind>) -> FlightEnd {
+fn end_of<T>(kept: CacheStoreResult, response: &Result<HopResponse<T>, ErrorKind>) -> FlightEnd {
     let failed =
         |status: StatusCode| status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-    match (kept, answered) {
+    match (kept, response) {
         (CacheStoreResult::Fresh, _) => FlightEnd::Stored,
-        (_, Ok(answered)) if failed(answered.head.status) => FlightEnd::Failed,
+        (_, Ok(response)) if failed(response.head.status) => FlightEnd::Failed,
         (_, Ok(_)) => FlightEnd::Uncacheable,
         (_, Err(ErrorKind::Fault { .. })) => FlightEnd::Failed,
         // Refusals, deadlines and cancellations concern only the leader.

@@ -175,7 +175,7 @@ pub(crate) struct UnreadAnswer<'a> {
     pub(super) reader: &'a mut BodyReader,
 }
 
-/// A successful attempt whose body was received, with its unsettled permits.
+/// An attempt whose response is final and whose body was received, with its unsettled permits.
 pub(crate) struct AttemptConclusion<'a> {
     pub(crate) reader: BodyReader,
     pub(crate) permits: Permits,
@@ -185,7 +185,7 @@ pub(crate) struct AttemptConclusion<'a> {
 }
 
 impl AttemptConclusion<'_> {
-    /// Reports the end of a successful attempt.
+    /// Reports the end of the attempt to breakers and limits.
     async fn settle(self) {
         let Self {
             reader,

@@ -65,7 +65,7 @@ impl Wire {
     /// Receives a response whose headers have arrived.
     pub(super) async fn receive<D: Delivery>(
         &self,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         incoming: IncomingResponse,
         mut prepared: D::Prepared,
         left: RequestDeparture<'_>,
@@ -75,7 +75,7 @@ impl Wire {
             status: incoming.status,
             version: incoming.version,
             headers: incoming.headers,
-            url: leg.target.url.clone(),
+            url: context.target.url.clone(),
         });
         if let Some(message) = unreadable(&head) {
             return AttemptOutcome::Finished(AttemptFinish::Fault {
@@ -83,38 +83,40 @@ impl Wire {
                 message,
             });
         }
-        let judged = self.judge_headers(leg, head, left, track).await;
-        if let Some(message) = leg.delivery.objection(&mut prepared, &judged.head) {
+        let judged = self.judge_headers(context, head, left, track).await;
+        if let Some(message) = context.delivery.objection(&mut prepared, &judged.head) {
             return AttemptOutcome::Finished(AttemptFinish::Fault {
                 fault: Fault::Read,
                 message,
             });
         }
-        let mut reader = self.reader(leg, incoming.body, &judged.head, track.deadline);
-        self.start_keeping(leg, &judged, left, &mut reader);
-        let is_relayed = leg.request.relay.is_some();
+        let mut reader = self.reader(context, incoming.body, &judged.head, track.deadline);
+        self.start_keeping(context, &judged, left, &mut reader);
+        let is_relayed = context.request.relay.is_some();
         let wanted = is_relayed || !(judged.class.transient || is_redirect(&judged.head));
         let wanted = wanted
-            && !leg
+            && !context
                 .plan
                 .is_some_and(|plan| plan.is_confirmed_by(&judged.head));
         let delivered = if wanted {
             let answer = UnreadAnswer {
-                url: &leg.target.url,
-                method: &leg.hop.method,
+                url: &context.target.url,
+                method: &context.hop.method,
                 head: &judged.head,
                 reader: &mut reader,
             };
-            leg.delivery.receive(answer, prepared).await
+            context.delivery.receive(answer, prepared).await
         } else {
             self.preview(&mut reader, judged.consequence.open_until)
                 .await
         };
         if !(D::STREAMS && wanted) {
             track.journey.body_time = self.runtime.boot().since(judged.answered);
-            track.note(&leg.target.host, leg.target.role, || EventKind::Body {
-                received: reader.received(),
-                took: track.journey.body_time,
+            track.note(&context.target.host, context.target.role, || {
+                EventKind::Body {
+                    received: reader.received(),
+                    took: track.journey.body_time,
+                }
             });
         }
         match delivered {
@@ -129,24 +131,30 @@ impl Wire {
             Err(ReadError::Body(
                 BodyError::Fault(..) | BodyError::Decode(_) | BodyError::TooLarge(_),
             )) if !wanted => judged.finish(Bytes::new(), track),
-            Err(error) => AttemptOutcome::from_read_error(error, track, &leg.target.host),
+            Err(error) => AttemptOutcome::from_read_error(error, track, &context.target.host),
         }
     }
 
     /// Passes the body to the cache as well, if the cache takes part in the hop.
     fn start_keeping<D: Delivery>(
         &self,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         judged: &HeaderJudgement,
         left: RequestDeparture<'_>,
         reader: &mut BodyReader,
     ) {
-        let is_relayed = leg.request.relay.is_some();
-        let Some(plan) = leg.plan.filter(|_| is_relayed || !judged.class.transient) else {
+        let is_relayed = context.request.relay.is_some();
+        let Some(plan) = context
+            .plan
+            .filter(|_| is_relayed || !judged.class.transient)
+        else {
             return;
         };
         self.cache.note_exchange(plan, left.sent, judged.answered);
-        if let Some(mut keeping) = self.cache.keep(plan, leg, &judged.head, reader.coding()) {
+        if let Some(mut keeping) = self
+            .cache
+            .keep(plan, context, &judged.head, reader.coding())
+        {
             if D::STREAMS {
                 // The response is stored at the end of its body, which is after the attempt.
                 keeping.lead(plan, reader.expected());
@@ -157,30 +165,30 @@ impl Wire {
 
     fn reader<D: Delivery>(
         &self,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         body: Box<dyn Body>,
         head: &ResponseHead,
         deadline: BootInstant,
     ) -> BodyReader {
         let config = &self.config.transport;
-        let cap = leg.target.max_body;
+        let cap = context.target.max_body;
         let limits = ReadLimits {
-            cap: cap.unwrap_or_else(|| leg.delivery.cap(config)),
+            cap: cap.unwrap_or_else(|| context.delivery.cap(config)),
             deadline,
             config,
-            coding: if leg.request.relay.is_some() {
+            coding: if context.request.relay.is_some() {
                 Coding::AsSent
             } else {
                 Coding::Decoded
             },
         };
-        BodyReader::new(body, &leg.hop.method, head, limits, &self.runtime)
+        BodyReader::new(body, &context.hop.method, head, limits, &self.runtime)
     }
 
     /// Classifies the response by its headers, and reports all that cannot wait for the body.
     async fn judge_headers<D: Delivery>(
         &self,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         head: Box<ResponseHead>,
         left: RequestDeparture<'_>,
         track: &mut RequestTrack,
@@ -190,7 +198,7 @@ impl Wire {
             attempt,
             sent,
         } = left;
-        let target = leg.target;
+        let target = context.target;
         let lane = &target.route.site;
         lane.answers.fetch_add(1, Ordering::Relaxed);
         let answered = self.runtime.boot();
@@ -221,7 +229,7 @@ impl Wire {
             took: answered.since(sent),
             retry_after,
         });
-        let stated = self.state_quotas(leg, &head, left, class, retry_after, track);
+        let stated = self.state_quotas(context, &head, left, class, retry_after, track);
         if stated.await {
             // The quota delays such requests. Others are not affected.
             class.outcome = AttemptMeaning::Neutral;
@@ -239,7 +247,7 @@ impl Wire {
                 outcome: class.outcome,
                 retry_after,
                 sent,
-                wants_retry: leg.wants_retry(&self.config.retry, class, None, attempt),
+                wants_retry: context.wants_retry(&self.config.retry, class, None, attempt),
                 maybe_refused: false,
             };
             consequence = permit.settle(&report, track).await;
@@ -263,14 +271,14 @@ impl Wire {
     /// up.
     async fn state_quotas<D: Delivery>(
         &self,
-        leg: &HopContext<'_, D>,
+        context: &HopContext<'_, D>,
         head: &ResponseHead,
         left: RequestDeparture<'_>,
         class: AttemptClass,
         retry_after: Option<Duration>,
         track: &RequestTrack,
     ) -> bool {
-        let Some((_, hints)) = &leg.target.route.site.rules.headers else {
+        let Some((_, hints)) = &context.target.route.site.rules.headers else {
             return false;
         };
         // A failing host does not count requests. Its declarations then look as if other clients
@@ -282,12 +290,13 @@ impl Wire {
         let mut reading = rate_headers::read(&head.headers, self.runtime.wall(), hints);
         let is_refusal = is_refusal(class, head.status);
         let now = self.runtime.boot();
-        leg.target
+        context
+            .target
             .route
             .site
             .complete_statement(&mut reading, is_refusal, (left.sent, now));
-        let is_spent = is_refusal && leg.request.kind.is_some() && reading.is_spent_for_long();
-        let target = leg.target;
+        let is_spent = is_refusal && context.request.kind.is_some() && reading.is_spent_for_long();
+        let target = context.target;
         track.note(&target.host, target.role, || {
             EventKind::Stated(Box::new(reading.clone()))
         });

@@ -29,20 +29,20 @@ pub(super) struct HopTrail<'a> {
 impl HubParts {
     /// Returns whether a tentative https failed, so that the original URL is next. Remembers a host
     /// that cannot be reached by https.
-    pub(super) fn leads_to_stated<D, T>(
+    pub(super) fn leads_to_original<D, T>(
         &self,
-        leg: &HopContext<'_, D>,
-        answered: &Result<HopResponse<T>, ErrorKind>,
+        context: &HopContext<'_, D>,
+        response: &Result<HopResponse<T>, ErrorKind>,
     ) -> bool {
-        if leg.hop.or_else.is_none() {
+        if context.hop.or_else.is_none() {
             return false;
         }
-        match answered {
+        match response {
             Err(ErrorKind::Fault { .. }) => {
-                self.known_hosts.remember_plain(leg.target.host.clone());
+                self.known_hosts.remember_plain(context.target.host.clone());
                 true
             }
-            Ok(answered) => is_not_served(answered.head.status),
+            Ok(response) => is_not_served(response.head.status),
             Err(_) => false,
         }
     }
@@ -53,14 +53,14 @@ impl HubParts {
     /// Returns [`ErrorKind::Redirect`] for a redirect that must not be followed.
     pub(super) fn follow_or_return<D: Delivery, T: Borrow<NamedHop>>(
         &self,
-        leg: &HopContext<'_, D, T>,
-        answered: HopResponse<D::Output>,
+        context: &HopContext<'_, D, T>,
+        response: HopResponse<D::Output>,
         trail: HopTrail<'_>,
         track: &mut RequestTrack,
     ) -> Result<HopOutcome<D::Output>, ErrorKind> {
-        match self.follow(leg, &answered.head, trail, track)? {
+        match self.follow(context, &response.head, trail, track)? {
             Some(next) => Ok(HopOutcome::Next(next)),
-            None => Ok(HopOutcome::Final(answered)),
+            None => Ok(HopOutcome::Final(response)),
         }
     }
 
@@ -68,12 +68,12 @@ impl HubParts {
     /// followed.
     fn follow<D, T: Borrow<NamedHop>>(
         &self,
-        leg: &HopContext<'_, D, T>,
+        context: &HopContext<'_, D, T>,
         head: &ResponseHead,
         trail: HopTrail<'_>,
         track: &mut RequestTrack,
     ) -> Result<Option<Box<Hop>>, ErrorKind> {
-        let (request, target) = (leg.request, leg.target.borrow());
+        let (request, target) = (context.request, context.target.borrow());
         if request.follow == RedirectPolicy::Nothing {
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl HubParts {
             gate: request.redirect_gate.as_ref(),
             is_plain: &|url: &Url| self.known_hosts.is_plain(url),
         };
-        let redirected = redirect::read(leg.hop, head.status, &head.headers, &rules);
+        let redirected = redirect::read(context.hop, head.status, &head.headers, &rules);
         let refused = |why: String| ErrorKind::Redirect {
             host: target.host.clone(),
             why,
@@ -93,7 +93,7 @@ impl HubParts {
             RedirectOutcome::Refused(why) => Err(refused(why)),
             RedirectOutcome::To { hop, stripped } => {
                 let HopTrail { visited, cookies } = trail;
-                visited.push((leg.hop.url.clone(), cookies));
+                visited.push((context.hop.url.clone(), cookies));
                 let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
                 let most = self.config.transport.max_redirects;
                 redirect::check_chain(visited, &hop, cookies, most).map_err(refused)?;

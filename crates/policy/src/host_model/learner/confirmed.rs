@@ -152,8 +152,6 @@ pub(super) struct WindowPace {
     pub(super) window: Seconds,
     pub(super) margin: Seconds,
     pub(super) last_sent: LearnerInstant,
-    /// Set if even a long window keeps equal distances, because its server refused a fast start.
-    pub(super) is_even: bool,
 }
 
 impl WindowPace {
@@ -162,7 +160,7 @@ impl WindowPace {
         let full = log.nth_last(self.n.floor());
         let free = full.map(|at| at + self.window + self.margin);
         let gap = self.window / self.n;
-        if self.window < Seconds(5.0) || self.is_even {
+        if self.window < Seconds(5.0) {
             return LearnerInstant::later(free, self.last_sent + 1.005 * gap);
         }
         // A long window that was empty for a while fills faster than requests leave it. One that

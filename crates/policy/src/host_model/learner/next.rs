@@ -108,7 +108,6 @@ impl NextQuestion<'_> {
             LimitShape::Window { .. } => {
                 let extra = if is_probed { learner.probe.step() } else { 0.0 };
                 let mut pace = self.pace(limit.n() + extra, limit.window());
-                pace.is_even = limit.surprises > 0;
                 if is_probed {
                     pace.last_sent = pace.last_sent - (PROBE_ADVANCE * limit.window()) / limit.n();
                 }
@@ -154,7 +153,6 @@ impl NextQuestion<'_> {
             window,
             margin: self.learner.margin.wide(),
             last_sent: self.last_sent,
-            is_even: false,
         }
     }
 
