@@ -1,10 +1,5 @@
 //! The arguments of `export`.
 
-#![expect(
-    clippy::doc_markdown,
-    reason = "these comments are the help text, which has no markup"
-)]
-
 use std::path::PathBuf;
 
 use clap::Args;
