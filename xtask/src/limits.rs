@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
         "--test",
         "learning",
         "--",
-        "the_table",
+        "table_of_simulated_servers",
         "--include-ignored",
         "--nocapture",
     ];

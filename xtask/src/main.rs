@@ -2,6 +2,7 @@
 
 mod cache_tests;
 mod dependencies;
+mod docs;
 mod fuzz;
 mod limiters;
 mod limits;
@@ -50,6 +51,8 @@ Usage: cargo xtask COMMAND
   words        check names and prose: types that share a name, retired words, links, long sentences; the numbers of
                xtask/words-baseline.txt may only shrink, and xtask/words.txt has the words and the exceptions
                [list RULE [beginning of paths]] [list figures] [lower: write the numbers that are lower now]
+  docs         build the book of docs/ into target/book with mdBook, installing it, and check every link of its pages
+               [--write: first write the generated part of docs/reference/command-line.md]
   audit        check dependencies for known vulnerabilities with cargo audit
   sanitize     run the tests of the mapped file, the only unsafe module, under AddressSanitizer
   soak         kill processes at random times, on every store: no state is corrupted, no limit is exceeded
@@ -127,6 +130,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["words", rest @ ..] => words::run(rest),
+        ["docs", rest @ ..] => docs::run(rest),
         ["audit"] => dependencies::audit(),
         ["sanitize"] => sanitize(),
         ["fuzz", rest @ ..] => fuzz::run(rest),

@@ -115,6 +115,12 @@ pub(crate) fn runs(program: &str, arguments: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// Returns whether a program reports this version.
+pub(crate) fn runs_version(program: &Path, version: &str) -> bool {
+    let output = Command::new(program).arg("--version").output();
+    output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).trim() == version)
+}
+
 /// Runs cargo in the workspace.
 pub(crate) fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
     cargo_with(arguments, &[])

@@ -25,6 +25,7 @@ use anyhow::bail;
 
 use crate::process::{root, say};
 use findings::{RuleFinding, WordRule};
+pub(crate) use links::joined as joined_path;
 use ratchet::{Baseline, WorkspaceFigure};
 use tracked::TrackedFiles;
 use word_list::WordList;
@@ -60,6 +61,16 @@ pub(crate) fn check() -> anyhow::Result<()> {
         return Ok(());
     }
     bail!("{}", report.problems.join("\n"))
+}
+
+/// Checks the links of documents, and that the book has every page.
+pub(crate) fn check_links() -> anyhow::Result<()> {
+    let findings = links::findings(&TrackedFiles::read(root()?)?);
+    if findings.is_empty() {
+        return Ok(());
+    }
+    let sentences: Vec<String> = findings.iter().map(RuleFinding::sentence).collect();
+    bail!("{}", sentences.join("\n"))
 }
 
 /// Prints the findings of one rule, or the figures.

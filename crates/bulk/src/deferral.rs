@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use docstokg_hub::StatedBy;
 use docstokg_policy::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,12 @@ pub struct Deferral {
     pub until: Timestamp,
     /// The cause in a few words.
     pub why: String,
+    /// The authority that set the time, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_by: Option<StatedBy>,
+    /// The source whose breaker delays the item: its host is not paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolver: Option<String>,
     /// The time from which the item may be tried, if other items make the first tries.
     #[serde(
         default,
@@ -156,6 +163,8 @@ mod tests {
             host: host.into(),
             until: Timestamp::from_secs_f64(until),
             why: "paused".into(),
+            set_by: None,
+            resolver: None,
             ready_at: None,
         };
         let at = Timestamp::from_secs_f64;

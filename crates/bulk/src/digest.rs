@@ -34,6 +34,14 @@ pub fn digest_of<D: Digest>(path: &Path) -> io::Result<String> {
 }
 
 /// A hash that identifies a text that must not be persisted, because it may contain a credential.
+///
+/// ```
+/// use docstokg_bulk::digest::Fingerprint;
+///
+/// let shown = Fingerprint::of("https://api.example/?key=s3cret").to_string();
+/// assert_eq!(shown.len(), 32);
+/// assert_eq!(Fingerprint::read(&shown), Some(Fingerprint::of("https://api.example/?key=s3cret")));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint(u128);
 

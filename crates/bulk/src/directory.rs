@@ -9,14 +9,11 @@ use rustix::fs::{FlockOperation, flock};
 use docstokg_stores::private;
 
 use crate::digest::sha256_of;
-use crate::queue::{CommitMode, QueueError, Respelling, WorkQueue};
+use crate::queue::{CommitMode, QUEUE_FILE, QueueError, Respelling, WorkQueue};
 use crate::scheduler::RunEnd;
 use crate::staging::{
     StagingContents, create_below, is_link, link_below, shards, spread_shards, working_directory,
 };
-
-/// The name of the queue's file.
-const QUEUE_FILE: &str = "manifest.sqlite3";
 
 /// The error of a directory that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -170,6 +167,13 @@ impl Directory {
     #[must_use]
     pub fn was_used(path: &Path) -> bool {
         path.join(QUEUE_FILE).exists()
+    }
+
+    /// Reads a setting that an earlier run wrote, without locking the directory: a run may be active
+    /// there. `None` if there is none.
+    #[must_use]
+    pub fn read_setting(path: &Path, name: &str) -> Option<String> {
+        WorkQueue::read_setting(&path.join(QUEUE_FILE), name)
     }
 
     /// Finishes what a killed run left: recorded files are renamed to their final paths.

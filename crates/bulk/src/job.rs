@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use docstokg_hub::RequestGroup;
 pub use docstokg_hub::clock::BoxFuture;
+use docstokg_hub::{RequestGroup, StatedBy};
 use docstokg_policy::role::Role;
 use docstokg_policy::time::Timestamp;
 use docstokg_stores::SiteKey;
@@ -43,6 +43,23 @@ pub trait JobState: Sized + Send + Sync + 'static {
 }
 
 /// The next step of an item.
+///
+/// ```
+/// use docstokg_bulk::job::NextStep;
+/// use docstokg_policy::time::Timestamp;
+///
+/// /// An item that is fetched once it is due.
+/// fn next(due: Timestamp, is_fetched: bool, now: Timestamp) -> NextStep<&'static str> {
+///     match (is_fetched, due > now) {
+///         (true, _) => NextStep::End,
+///         (false, true) => NextStep::Wait(due),
+///         (false, false) => NextStep::Run("fetch"),
+///     }
+/// }
+/// let at = Timestamp::from_micros;
+/// assert_eq!(next(at(9), false, at(5)), NextStep::Wait(at(9)));
+/// assert_eq!(next(at(9), false, at(9)), NextStep::Run("fetch"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextStep<S> {
     /// The item runs this step.
@@ -73,6 +90,10 @@ pub struct AwaitedHost {
     pub why: String,
     /// The source whose own breaker may delay the item.
     pub source: Option<String>,
+    /// The authority that set the time, where it is known.
+    pub set_by: Option<StatedBy>,
+    /// The source whose breaker delays the item: the host is not paused.
+    pub paused_resolver: Option<String>,
 }
 
 /// An item in the memory of the engine.

@@ -14,6 +14,15 @@ use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 
 /// The resource that an item waits for. Cheap to clone.
+///
+/// ```
+/// use docstokg_bulk::lane::WorkLaneKey;
+/// use docstokg_policy::role::Role;
+///
+/// let lane = WorkLaneKey::Site { site: "api.example".into(), role: Role::Metadata };
+/// assert_eq!(lane.to_string().parse(), Ok(lane.clone()));
+/// assert!("no lane".parse::<WorkLaneKey>().is_err());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkLaneKey {
     /// The next step of the item is not yet known.
@@ -149,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_these_texts() {
+    fn lane_keys_are_written_as_documented() {
         for (key, text) in [
             (WorkLaneKey::Start, "start"),
             (WorkLaneKey::MissingInput, "missing-input"),
@@ -207,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_key_is_read_back(kind in 0..5, text in ".*", role in 0..3_usize) {
+        fn lane_key_is_read_back_as_written(kind in 0..5, text in ".*", role in 0..3_usize) {
             let key = match kind {
                 0 => WorkLaneKey::Start,
                 1 => WorkLaneKey::MissingInput,

@@ -4,7 +4,8 @@
 //! - [`queue`] is the file of the run, with every item, its state and its result.
 //! - [`lane`] names the resources that items wait for, and [`bounds`] limits their use.
 //! - [`scheduler`] chooses the next item, and [`run_context`] is shared by scheduler and job.
-//! - [`progress`] names the hosts that a run waits for, with time and cause.
+//! - [`progress`] names the hosts that a run waits for, with time and cause; [`run_snapshot`]
+//!   publishes them for other processes.
 //! - [`directory`] and [`staging`] manage unfinished files; [`manifest`] writes the records.
 //!
 //! The job defines items and steps.
@@ -26,6 +27,8 @@ pub mod queue;
 mod remaining;
 pub mod run_clock;
 pub mod run_context;
+pub mod run_process;
+pub mod run_snapshot;
 pub mod scheduler;
 pub mod seconds;
 mod silence;

@@ -11,7 +11,9 @@ mod cursors;
 mod items;
 mod lines;
 mod migrate;
+mod reader;
 mod records;
+mod settings;
 mod totals;
 
 use std::path::{Path, PathBuf};
@@ -28,11 +30,15 @@ pub use cursors::QueryCursor;
 pub use items::{AddedItem, ClaimedItem, ItemState, LaneBacklog, NewItem, PutBack};
 pub use lines::{LineCounts, LineRow, NewLine, UnrecognisedLine};
 pub use migrate::Respelling;
+pub use reader::{QueueReader, StoredCounts, StoredFailures, StoredItem, StoredWait};
 pub use records::{AttemptRow, FileRow, ItemEnd, ItemRow, ManifestRow, MetadataRow};
 pub use totals::{ItemCounts, OutcomeTotal, QueueTotals};
 
+/// The name of the queue's file.
+pub(crate) const QUEUE_FILE: &str = "manifest.sqlite3";
+
 /// The version of the tables, as `PRAGMA user_version` has it.
-const TABLES_VERSION: i64 = 11;
+const TABLES_VERSION: i64 = 12;
 
 /// The oldest version whose files can be migrated.
 const OLDEST_SUPPORTED_VERSION: i64 = 8;
@@ -61,6 +67,33 @@ pub enum QueueError {
 }
 
 /// The queue of a run. Cheap to clone.
+///
+/// ```
+/// use docstokg_bulk::digest::Fingerprint;
+/// use docstokg_bulk::queue::{CommitMode, NewItem, WorkQueue};
+/// use docstokg_bulk::lane::WorkLaneKey;
+/// use docstokg_policy::time::Timestamp;
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("run.sqlite3");
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let queue = WorkQueue::open(&path, CommitMode::Inline, &[])?;
+/// let item = NewItem {
+///     key_hash: Fingerprint::of("doi:10.1000/1").bytes(),
+///     name: "doi:10.1000/1".to_owned(),
+///     source: "works.txt".to_owned(),
+///     line: 1,
+///     hidden: false,
+///     lane: WorkLaneKey::Start,
+///     saved_state: None,
+/// };
+/// queue.add(vec![item], Timestamp::from_micros(0)).await?;
+/// let claimed = queue.claim(WorkLaneKey::Start, 10).await?;
+/// assert_eq!(claimed[0].name, "doi:10.1000/1");
+/// assert_eq!(queue.counts().await?.leased, 1);
+/// # Ok::<(), docstokg_bulk::queue::QueueError>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct WorkQueue {
     shared: Arc<SharedQueue>,

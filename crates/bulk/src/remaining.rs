@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_long_window_is_not_a_pace() {
+    fn wait_for_a_long_window_does_not_set_the_pace() {
         let mut paces = LanePaces::new(at(0));
         for second in (0..40).step_by(2).chain((3_600..3_640).step_by(2)) {
             paces.note_end(&lane("a.example"), at(second));
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_while_less_ends_than_the_limits_explain() {
+    fn pace_is_unexplained_while_less_ends_than_the_limits_allow() {
         let paces = LanePaces::new(at(0));
         let queues = [queue(lane("a.example"), 9)];
         let is_unexplained = |now: u64, busy: u64| {
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_store_changes_the_pace() {
+    fn pace_is_measured_again_after_the_store_is_lost() {
         let mut paces = LanePaces::new(at(0));
         for second in 0..30 {
             paces.note_end(&lane("a.example"), at(second));

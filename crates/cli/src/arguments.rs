@@ -12,18 +12,19 @@ mod serve;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, value_parser};
+use clap::{Args, Parser, Subcommand};
 use docstokg_config::read_limited::read_bytes;
 use docstokg_hub::policy::role::Role;
 use docstokg_hub::transport::ConnectTo;
 use docstokg_hub::transport::wire::WireOptions;
 
 use crate::exit::CommandFailure;
+use crate::quantity;
 pub(crate) use download::{DownloadArguments, ResolverFlags};
 pub(crate) use export::ExportArguments;
 pub(crate) use inspect::{
     BreakerArguments, BreakerCommand, CacheArguments, CacheCommand, ConfigArguments, ConfigCommand,
-    LimitsArguments, LimitsCommand, SummaryArguments,
+    LimitsArguments, LimitsCommand, StatusArguments, SummaryArguments, WhyArguments,
 };
 pub(crate) use serve::{ServeArguments, ServeCacheMode};
 
@@ -33,7 +34,7 @@ pub(crate) use serve::{ServeArguments, ServeCacheMode};
     name = "docstokg",
     version,
     after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, \
-                  3 refused for now by breaker or limiter."
+                  3 refused for now by breaker or limiter, 130 interrupted."
 )]
 pub(crate) struct DocstokgArguments {
     #[command(flatten)]
@@ -59,10 +60,14 @@ pub(crate) enum DocstokgCommand {
     Limits(LimitsArguments),
     /// Show, open and close circuit breakers, for all processes
     Breaker(BreakerArguments),
-    /// Show, check and empty the cache of answers
+    /// Show, check and empty the cache of responses
     Cache(CacheArguments),
     /// Write the works of a directory for reference managers, tables and knowledge graphs
     Export(ExportArguments),
+    /// Show how a run stands: works, pace, remaining time, and what waits for whom
+    Status(StatusArguments),
+    /// Show what happened to one work, why it has no file, and what could be done
+    Why(WhyArguments),
     /// Summarise a run: requests, waits, paused hosts, failures
     Summary(SummaryArguments),
     /// Show, check and describe the configuration
@@ -77,7 +82,7 @@ pub(crate) struct GlobalArguments {
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// State directory, shared by all processes [env: DOCSTOKG_STATE_DIR]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", value_parser = quantity::local_path())]
     pub state_dir: Option<PathBuf>,
     /// Limits of one host and role, e.g.
     /// api.crossref.org:metadata=rates:25/SECOND+10000/HOUR,max_delay_ms:150
@@ -101,8 +106,8 @@ pub(crate) struct GlobalArguments {
     /// Breaker of one resolver, e.g. landing_page=fail_max:4,reset:45
     #[arg(long, global = true, value_name = "NAME=…")]
     pub breaker_resolver: Vec<String>,
-    /// Deadline of each request in seconds; 0 for none
-    #[arg(long, global = true, value_name = "SECONDS")]
+    /// Deadline of each request, in seconds or as 2m; 0 for none
+    #[arg(long, global = true, value_name = "DURATION", value_parser = quantity::seconds_text)]
     pub deadline: Option<String>,
     /// Connect to ADDR:PORT instead of HOST:PORT
     #[arg(long, global = true, value_name = "HOST:PORT=ADDR:PORT")]
@@ -126,17 +131,17 @@ pub(crate) struct GlobalArguments {
     pub json: bool,
 }
 
-/// How a command uses stored answers.
+/// The use of stored responses.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct CacheFlags {
-    /// Answer from the cache alone; nothing is requested
+    /// Use the cache alone; nothing is requested
     #[arg(long, global = true, conflicts_with_all = ["no_cache", "refresh"])]
     pub offline: bool,
     /// Neither use nor fill the cache
     #[arg(long, global = true, conflicts_with = "refresh")]
     pub no_cache: bool,
-    /// Ask the origin for everything and store its answers
+    /// Request everything from the origin and store its responses
     #[arg(long, global = true)]
     pub refresh: bool,
 }
@@ -159,7 +164,7 @@ pub(crate) struct FetchArguments {
     #[arg(long, short = 'H', value_name = "NAME: VALUE")]
     pub header: Vec<String>,
     /// Write the body to FILE, once it is complete
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", value_parser = quantity::local_path())]
     pub output: Option<PathBuf>,
     /// Obey the robots.txt of the host and of every host that it redirects to
     #[arg(long)]
@@ -182,14 +187,14 @@ pub(crate) struct ExplainArguments {
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
     /// Directory for files, manifest and report [default: a new temporary directory]
-    #[arg(long, short, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR", value_parser = quantity::local_path())]
     pub out: Option<PathBuf>,
     /// Number of works
     #[arg(
         long,
         value_name = "N",
         default_value_t = 300,
-        value_parser = value_parser!(u32).range(10..=5000)
+        value_parser = quantity::number(10..=5000)
     )]
     pub works: u32,
     /// Seed of the simulated web
@@ -200,7 +205,7 @@ pub(crate) struct DemoArguments {
         long,
         value_name = "N",
         default_value_t = 5,
-        value_parser = value_parser!(u32).range(1..=1000)
+        value_parser = quantity::number(1..=1000)
     )]
     pub scale: u32,
 }

@@ -13,4 +13,6 @@ pub(crate) mod fetch;
 mod import;
 pub(crate) mod limits;
 pub(crate) mod serve;
+pub(crate) mod status;
 pub(crate) mod summary;
+pub(crate) mod why;

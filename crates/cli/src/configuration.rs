@@ -15,7 +15,7 @@ use docstokg_telemetry::config::{TelemetryConfig, TelemetrySettings};
 
 use crate::arguments::GlobalArguments;
 use crate::exit::CommandFailure;
-use crate::{output, program};
+use crate::{output, program, quantity};
 
 section! {
     /// Everything that can be configured in `docstokg` and `ontofetch`, as written.
@@ -120,14 +120,15 @@ impl GlobalArguments {
     }
 
     fn flags(&self) -> CommandLineFlags {
+        let with_seconds = |text: &String| quantity::breaker_pairs(text);
         CommandLineFlags {
             rate: self.rate.clone(),
             rate_backend: self.rate_backend.clone(),
             rate_dsn: self.rate_dsn.clone(),
             max_inflight: self.max_inflight.clone(),
             aimd: self.aimd.clone(),
-            breaker: self.breaker.clone(),
-            breaker_resolver: self.breaker_resolver.clone(),
+            breaker: self.breaker.iter().map(with_seconds).collect(),
+            breaker_resolver: self.breaker_resolver.iter().map(with_seconds).collect(),
             deadline: self.deadline.clone(),
         }
     }

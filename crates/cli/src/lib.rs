@@ -6,6 +6,8 @@
 
 mod arguments;
 mod command_line;
+#[cfg(test)]
+mod command_reference;
 mod commands;
 mod configuration;
 mod exit;
@@ -15,10 +17,13 @@ mod network;
 pub mod ontofetch;
 mod output;
 mod program;
+mod quantity;
+mod run_registry;
 mod services;
 mod session;
 mod state;
 mod stated;
+mod stdout_at_start;
 mod system;
 mod telemetry;
 mod view;
@@ -35,16 +40,26 @@ fn parse<T: Parser>() -> Result<T, ExitCode> {
     T::try_parse().map_err(|error| {
         // clap knows the output and the exit code of help and errors. A closed pipe is not an
         // error. Arguments in its messages lose their control characters.
-        if error.use_stderr()
-            && std::env::args_os()
-                .any(|argument| argument.to_string_lossy().contains(char::is_control))
+        if !error.use_stderr() {
+            output::help(&error.render());
+        } else if std::env::args_os()
+            .any(|argument| argument.to_string_lossy().contains(char::is_control))
         {
             output::tell(error.render().to_string().trim_end());
         } else {
             let _ = error.print();
         }
-        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::EXIT_USAGE))
+        let code = u8::try_from(error.exit_code()).unwrap_or(exit::EXIT_USAGE);
+        output::exit_code(ExitCode::from(code))
     })
+}
+
+/// Catches signals before the command line is read, and so before anything is written.
+fn catch_signals() {
+    if let Err(error) = interrupts::catch() {
+        // Without them the program works, and ends by a signal as by default.
+        output::print_note(&format!("warning: {error:#}"));
+    }
 }
 
 /// Prepares the process for many connections, and for files that other programs may damage.
@@ -59,12 +74,14 @@ fn prepare() {
 /// Runs `docstokg`.
 #[must_use]
 pub fn docstokg() -> ExitCode {
+    catch_signals();
     let arguments: DocstokgArguments = match parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
     prepare();
     let global = &arguments.global;
+    command_line::remember_context(global);
     let outcome = match &arguments.command {
         DocstokgCommand::Fetch(fetch) => commands::fetch::run(global, fetch),
         DocstokgCommand::Download(download) => commands::download::run(global, download),
@@ -75,6 +92,8 @@ pub fn docstokg() -> ExitCode {
         DocstokgCommand::Breaker(breaker) => commands::breaker::run(global, breaker),
         DocstokgCommand::Cache(cache) => commands::cache::run(global, cache),
         DocstokgCommand::Export(export) => commands::export::run(global, export),
+        DocstokgCommand::Status(status) => commands::status::run(global, status),
+        DocstokgCommand::Why(why) => commands::why::run(global, why),
         DocstokgCommand::Summary(summary) => commands::summary::run(global, summary),
         DocstokgCommand::Config(config) => commands::config::run(global, config),
     };

@@ -25,16 +25,24 @@ use std::process::ExitCode;
 use crate::{commands, program};
 use arguments::{OntofetchArguments, OntofetchCommand, RlCommand};
 
+/// Returns the definition of the command line.
+#[cfg(test)]
+pub(crate) fn command_line() -> clap::Command {
+    <OntofetchArguments as clap::CommandFactory>::command()
+}
+
 /// Runs `ontofetch`.
 #[must_use]
 pub fn main() -> ExitCode {
     program::run_as_ontofetch();
+    crate::catch_signals();
     let arguments: OntofetchArguments = match crate::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
     crate::prepare();
     let global = &arguments.global;
+    crate::command_line::remember_context(global);
     let outcome = match &arguments.command {
         OntofetchCommand::Pull(pull) => pull::run(global, pull),
         OntofetchCommand::Plan(plan) => plan::run(global, plan),

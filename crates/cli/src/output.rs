@@ -2,13 +2,20 @@
 //! program.
 
 use std::borrow::Cow;
-use std::io::{ErrorKind, Write};
+use std::io::{IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::sync::OnceLock;
+use std::time::Duration;
 
+use clap::builder::StyledStr;
+use rustix::io::Errno;
 use serde_json::Value;
 
-use crate::program;
+use crate::exit::EXIT_REFUSED;
+use crate::{program, stdout_at_start};
+
+/// The time after which a full, non-blocking stdout is written again.
+const READER_PATIENCE: Duration = Duration::from_millis(5);
 
 /// Escapes control characters, except new lines and tabs, so that a text is safe for a terminal.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
@@ -34,12 +41,34 @@ pub(crate) fn text(text: &str) {
 
 /// Writes data to stdout, unchanged.
 pub(crate) fn data(bytes: &[u8]) {
-    let mut stdout = std::io::stdout().lock();
-    if let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush())
-        // The reader of a closed pipe needs no more output.
-        && error.kind() != ErrorKind::BrokenPipe
-    {
-        let _ = LOST_OUTPUT.set(error.to_string());
+    if bytes.is_empty() || LOST_OUTPUT.get().is_some() {
+        return;
+    }
+    if stdout_at_start::was_closed() {
+        let _ = LOST_OUTPUT.set("stdout is closed".to_owned());
+        return;
+    }
+    // Not `Stdout`: that takes a descriptor which is not open for writing for one that discards.
+    // The lock keeps the writes of two threads apart.
+    let stdout = std::io::stdout().lock();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match rustix::io::write(&stdout, rest) {
+            Ok(written) => rest = &rest[written..],
+            Err(Errno::INTR) => {}
+            // Another program set it to be non-blocking, and its reader is slow.
+            Err(Errno::AGAIN) => std::thread::park_timeout(READER_PATIENCE),
+            // The reader of a closed pipe needs no more output.
+            Err(Errno::PIPE) => return,
+            Err(Errno::BADF) => {
+                let _ = LOST_OUTPUT.set("stdout is not open for writing".to_owned());
+                return;
+            }
+            Err(error) => {
+                let _ = LOST_OUTPUT.set(std::io::Error::from(error).to_string());
+                return;
+            }
+        }
     }
 }
 
@@ -53,10 +82,22 @@ pub(crate) fn exit_code(code: ExitCode) -> ExitCode {
     };
     complain(&format!("the output cannot be written: {why}"));
     hint("make room for it, or write it elsewhere");
-    if code == ExitCode::SUCCESS {
+    if code == ExitCode::SUCCESS || code == ExitCode::from(EXIT_REFUSED) {
         ExitCode::FAILURE
     } else {
         code
+    }
+}
+
+/// Writes the help of the command line to stdout, with styles on a terminal.
+pub(crate) fn help(text: &StyledStr) {
+    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty())
+        || std::env::var_os("TERM").is_none_or(|terminal| terminal == "dumb")
+        || !std::io::stdout().is_terminal();
+    if is_plain {
+        data(text.to_string().as_bytes());
+    } else {
+        data(text.ansi().to_string().as_bytes());
     }
 }
 

@@ -5,11 +5,10 @@ use docstokg_content::config::{ResolverConfig, split_names};
 use docstokg_content::resolver::order::{Preset, ResolverChoice};
 use docstokg_content::resolver::settings::Settings as Services;
 use docstokg_content::resolver::{ResolverId, UnknownResolver, all};
-use docstokg_content::run::query::WorkQuery;
 use docstokg_hub::config::{Config, is_email_address};
 use std::sync::Arc;
 
-use crate::arguments::{DownloadArguments, ResolverFlags};
+use crate::arguments::ResolverFlags;
 use crate::exit::CommandFailure;
 
 /// Reads the [`ResolverChoice`] from the configuration, with the flags over it.
@@ -92,15 +91,4 @@ pub(crate) fn unavailable(services: &Arc<Services>, choice: &ResolverChoice) -> 
             ))
         })
         .collect()
-}
-
-/// Reads the query, if there is one.
-pub(crate) fn query(arguments: &DownloadArguments) -> Option<WorkQuery> {
-    (arguments.topic.is_some() || arguments.filter.is_some()).then(|| WorkQuery {
-        topic: arguments.topic.clone(),
-        filter: arguments.filter.clone(),
-        year_start: arguments.year_start,
-        year_end: arguments.year_end,
-        most: arguments.max,
-    })
 }

@@ -74,14 +74,14 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Catches the signals, and opens the store.
+    /// Takes the signals over, and opens the store.
     pub(crate) fn open(
         global: &'a GlobalArguments,
         loaded: LoadedConfig,
         threads: TaskThreads,
     ) -> Result<Self, CommandFailure> {
+        let interrupts = Interrupts::take()?;
         let runtime = start_runtime(threads)?;
-        let interrupts = Interrupts::catch(&runtime)?;
         let store = state::open(global, &loaded.config)?;
         Ok(Self {
             global,
@@ -158,7 +158,7 @@ pub(crate) fn build_hub(
 ) -> Result<Hub, CommandFailure> {
     let builder = Hub::builder(config)
         .store(store)
-        .state_dir(state::directory(global))
+        .state_dir(state::directory(global)?)
         .notice(state::notice(global))
         .wire(wire);
     let built = observers

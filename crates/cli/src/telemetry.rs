@@ -1,9 +1,10 @@
 //! The record of a run: the destinations of its telemetry, and the messages about their failures.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use docstokg_bulk::directory::Directory;
 use docstokg_hub::clock::SystemClock;
 use docstokg_hub::event::Observer;
 use docstokg_hub::stores::{StateStore, private};
@@ -41,11 +42,33 @@ pub(crate) enum MetricsReader {
 }
 
 /// Returns the path of the database of runs.
-pub(crate) fn database(global: &GlobalArguments, telemetry: &TelemetryConfig) -> Option<PathBuf> {
-    match &telemetry.sqlite {
-        Destination::StateDirectory => Some(state::directory(global).join("telemetry.sqlite3")),
+pub(crate) fn database(
+    global: &GlobalArguments,
+    telemetry: &TelemetryConfig,
+) -> Result<Option<PathBuf>, CommandFailure> {
+    Ok(match &telemetry.sqlite {
+        Destination::StateDirectory => Some(state::directory(global)?.join("telemetry.sqlite3")),
         Destination::File(path) => Some(path.clone()),
         Destination::Off => None,
+    })
+}
+
+/// The setting of a download's directory that names the database with its latest run.
+pub(crate) const DATABASE_SETTING: &str = "telemetry";
+
+/// Returns the path of the database with the latest run of a download's directory, which the
+/// directory knows; otherwise that of the state directory. A state directory that is named comes
+/// first.
+pub(crate) fn database_of(
+    global: &GlobalArguments,
+    telemetry: &TelemetryConfig,
+    directory: Option<&Path>,
+) -> Result<Option<PathBuf>, CommandFailure> {
+    let known = directory.filter(|_| global.state_dir.is_none());
+    let known = known.and_then(|path| Directory::read_setting(path, DATABASE_SETTING));
+    match known.map(PathBuf::from).filter(|path| path.exists()) {
+        Some(path) => Ok(Some(path)),
+        None => database(global, telemetry),
     }
 }
 
@@ -101,7 +124,7 @@ fn database_sink(
     run: &Arc<RunIdentity>,
     telemetry: &TelemetryConfig,
 ) -> Option<Box<dyn Sink>> {
-    let path = database(global, telemetry)?;
+    let path = database(global, telemetry).ok().flatten()?;
     if let Some(directory) = path.parent() {
         // If the directory cannot be created, opening the file reports the reason.
         let _ = private::make_directory(directory);

@@ -3,10 +3,13 @@
 //! - On a terminal, an overall bar and a line per busy host.
 //! - Elsewhere, plain lines; with `--json`, JSON lines; with `--quiet`, nothing.
 
+mod activity;
 mod files;
 mod hosts;
 mod other_limits;
+mod publisher;
 mod screen;
+pub(crate) mod status;
 pub(crate) mod text;
 mod waits;
 
@@ -26,7 +29,9 @@ use crate::arguments::GlobalArguments;
 use crate::{output, program};
 use files::LargeFiles;
 use hosts::HostObserver;
+pub(crate) use publisher::{ResumeCommands, RunPlaces, StatusPublisher, publish_end};
 use screen::TerminalScreen;
+pub(crate) use screen::{terminal_height, terminal_width};
 pub(crate) use text::{clock_time, length, plural, size};
 use waits::WaitLine;
 
@@ -56,6 +61,8 @@ pub(crate) struct ProgressView {
     hosts: Arc<HostObserver>,
     files: LargeFiles,
     clock: TokioRuntime,
+    /// Tells other processes how the run stands.
+    publisher: Option<StatusPublisher>,
 }
 
 impl ProgressView {
@@ -72,12 +79,24 @@ impl ProgressView {
             hosts: Arc::new(HostObserver::new(config)),
             files: LargeFiles::default(),
             clock: TokioRuntime::default(),
+            publisher: None,
         }
+    }
+
+    /// Tells other processes as well how the run stands.
+    pub(crate) fn publishing(self, publisher: Option<StatusPublisher>) -> Self {
+        Self { publisher, ..self }
+    }
+
+    /// Takes the publisher out, so that it can be ended.
+    pub(crate) fn take_publisher(&mut self) -> Option<StatusPublisher> {
+        self.publisher.take()
     }
 
     /// Returns the [`Observer`] to register with the hub, unless nothing is displayed.
     pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
-        (self.format != ProgressFormat::Quiet).then(|| Arc::clone(&self.hosts) as Arc<dyn Observer>)
+        let is_watched = self.format != ProgressFormat::Quiet || self.publisher.is_some();
+        is_watched.then(|| Arc::clone(&self.hosts) as Arc<dyn Observer>)
     }
 
     /// Displays progress until the run ends, or until `enough` ends.
@@ -99,6 +118,7 @@ impl ProgressView {
             PLAIN_INTERVAL
         };
         let (mut next_draw, mut was_waiting) = (started + interval, false);
+        self.publish(progress);
         let outcome = loop {
             let wake = (self.clock.boot() + NOTICE_INTERVAL).min(next_draw);
             tokio::select! {
@@ -107,6 +127,7 @@ impl ProgressView {
                 () = &mut watch, if self.format != ProgressFormat::Quiet => {}
                 () = self.clock.sleep_until(wake) => {
                     self.tell_notices(progress, screen.as_ref());
+                    self.publish(progress);
                     if self.format == ProgressFormat::Plain {
                         self.files.news(progress).iter().for_each(|line| output::print_note(line));
                     }
@@ -136,6 +157,13 @@ impl ProgressView {
                 Some(screen) => screen.tell(&text),
                 None => output::tell(&text),
             }
+        }
+    }
+
+    /// Tells other processes how the run stands, if it is time to.
+    fn publish(&self, progress: &RunProgress) {
+        if let Some(publisher) = &self.publisher {
+            publisher.publish(progress, &self.hosts, &self.clock);
         }
     }
 

@@ -80,14 +80,28 @@ impl<T: Section> Section for Document<T> {
     }
 }
 
-/// Reads a whole file into a [`Section`]. The problem of an unknown key suggests the nearest known
-/// one of all sections.
+/// Reads a whole file into a [`Section`]. The problem of an unknown key suggests the nearest key
+/// that any section knows.
 pub fn read<T: Section>(node: ConfigNode, problems: &mut Vec<ConfigProblem>) -> T {
     let Document(sections) = reader::read("", node, &[], problems);
     sections
 }
 
 /// Returns every [`ConfigKey`].
+///
+/// ```
+/// use docstokg_config::{document, section};
+///
+/// section! {
+///     /// The settings of a program.
+///     Settings {
+///         /// Attempts in all
+///         attempts: u32 = 4,
+///     }
+/// }
+/// let paths: Vec<String> = document::keys::<Settings>().into_iter().map(|key| key.path).collect();
+/// assert_eq!(paths, ["version", "attempts"]);
+/// ```
 #[must_use]
 pub fn keys<T: Section>() -> Vec<ConfigKey> {
     let mut keys = Vec::new();

@@ -5,6 +5,27 @@ use crate::section::Section;
 
 /// The merged layers so far, and the problems found in them. The lowest layer has the
 /// [defaults](Section::defaults) of the sections.
+///
+/// ```
+/// use docstokg_config::{Layers, document, read_text, section};
+///
+/// section! {
+///     /// The settings of a program.
+///     Settings {
+///         /// Attempts in all
+///         attempts: u32 = 4,
+///     }
+/// }
+///
+/// let mut layers = Layers::<Settings>::default();
+/// layers.add(|_, problems| {
+///     let node = read_text("attempts: 2\n", "my.yaml", problems).expect("YAML");
+///     document::read(node, problems)
+/// });
+/// let (attempts, _) = layers.resolve(|settings| Ok(settings.attempts().value))?;
+/// assert_eq!(attempts, 2, "the file is over the default");
+/// # Ok::<(), docstokg_config::ConfigProblems>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Layers<T> {
     settings: T,

@@ -56,7 +56,7 @@ impl From<&str> for ConfigValue {
 }
 
 impl<T: Into<Self>, const N: usize> From<[T; N]> for ConfigValue {
-    /// Creates a list of defaults.
+    /// Creates a list, as for the default of a key.
     fn from(items: [T; N]) -> Self {
         let item = |item: T| ConfigNode {
             source: ValueSource::Default,
@@ -87,7 +87,7 @@ impl ConfigNode {
         }
     }
 
-    /// Creates a mapping with one entry, below a path of keys.
+    /// Creates nested mappings for a path of keys, with `leaf` as the innermost value.
     #[must_use]
     pub fn nested(path: &[&str], leaf: Self) -> Self {
         path.iter().rev().fold(leaf, |node, key| {
@@ -104,8 +104,8 @@ impl ConfigNode {
         })
     }
 
-    /// Parses `key:value,key:value` (or with `=`), as in flags and variables. A dot in a key leads
-    /// into a group of keys.
+    /// Parses `key:value,key:value` (or with `=`), as in flags and variables. A dot in a key
+    /// separates a group of keys from a key in it.
     pub fn pairs(text: &str, source: &ValueSource, problems: &mut Vec<ConfigProblem>) -> Self {
         let mut entries = Vec::new();
         for pair in text

@@ -5,6 +5,26 @@ use std::fmt;
 use crate::source::ValueSource;
 
 /// A problem of the configuration.
+///
+/// ```
+/// use docstokg_config::{document, read_text, section};
+///
+/// section! {
+///     /// The settings of a program.
+///     Settings {
+///         /// Attempts in all
+///         attempts: u32 = 4,
+///     }
+/// }
+///
+/// let mut problems = Vec::new();
+/// let node = read_text("\nattempts: many\n", "my.yaml", &mut problems).expect("YAML");
+/// let _: Settings = document::read(node, &mut problems);
+/// assert_eq!(
+///     problems[0].to_string(),
+///     "my.yaml:2: attempts: expected a whole number, found 'many'"
+/// );
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigProblem {
     /// The position of the problem.
@@ -95,6 +115,14 @@ pub fn both<A, B>(
 }
 
 /// Returns the known word that was probably meant, if any is similar.
+///
+/// ```
+/// use docstokg_config::nearest;
+///
+/// let known = ["telemetry", "limits", "breakers"];
+/// assert_eq!(nearest("telemtry", known).as_deref(), Some("telemetry"));
+/// assert_eq!(nearest("cache", known), None);
+/// ```
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let lower = word.to_lowercase();

@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Reads a file of at most `max_bytes`; `hint` completes "it is larger than N MiB".
+/// Reads a file of at most `max_bytes`. The error for a larger file is "it is larger than N MiB",
+/// followed by `hint`.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, or is larger.

@@ -15,7 +15,7 @@ pub struct MapReader<'a> {
     problems: &'a mut Vec<ConfigProblem>,
 }
 
-/// Short names of keys, each with its full name.
+/// The short names of keys, each with its full name.
 pub type Aliases<const N: usize> = [(&'static str, &'static str); N];
 
 /// Reads a [`Section`], and reports unknown keys. `path` is the key of the section, empty for a
@@ -92,7 +92,7 @@ impl<'a> MapReader<'a> {
         read(&self.key(name), entry.node, &[], self.problems)
     }
 
-    /// Returns a nested [`Section`] that may be written as one word: the value of `key`.
+    /// Returns a nested [`Section`], which may be written as one word: the value of `key`.
     pub fn section_or_word<T: Section>(&mut self, name: &'static str, key: &str) -> T {
         let Some(entry) = self.pull(name) else {
             return T::default();

@@ -4,6 +4,19 @@ use crate::node::{ConfigNode, ConfigValue};
 use crate::problem::nearest;
 
 /// Declares an enum whose variants are words of the configuration.
+///
+/// ```
+/// docstokg_config::words! {
+///     /// The order of a list.
+///     ListOrder {
+///         /// The newest first.
+///         Newest = "newest",
+///         /// The oldest first.
+///         Oldest = "oldest",
+///     }
+/// }
+/// assert_eq!(ListOrder::Newest.as_str(), "newest");
+/// ```
 #[macro_export]
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {

@@ -117,7 +117,8 @@ fn positioned(raw: Spanned<RawNode>, path: &Arc<str>) -> ConfigNode {
                         line: key.referenced.line().max(1),
                     };
                     let mut node = positioned(node, path);
-                    // The line of a nested mapping is that of its key, because a user looks there.
+                    // The position of a nested mapping is the line of its key, because a user looks
+                    // there.
                     if matches!(
                         node.value,
                         ConfigValue::Map(_) | ConfigValue::List(_) | ConfigValue::Null

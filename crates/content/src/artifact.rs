@@ -45,8 +45,6 @@ pub(crate) struct Fetcher {
     pub(crate) robots: RobotsPolicy,
     pub(crate) settings: Arc<Settings>,
     pub(crate) role: Role,
-    /// URLs of inputs are not trusted: they must not lead into the private network.
-    pub(crate) untrusted_input: bool,
     pub(crate) min_pdf_bytes: u64,
     /// URLs that are being fetched.
     pub(crate) in_flight: Mutex<HashSet<Fingerprint>>,
@@ -102,7 +100,7 @@ impl Fetcher {
                 return judged;
             }
         }
-        let request = self.request(location).in_group(Arc::clone(requests));
+        let request = self.request(candidate).in_group(Arc::clone(requests));
         match self.context.hub.download_resumable(request, staging).await {
             Ok(done) => {
                 self.context.connectivity.note_response(&done.journey);
@@ -118,7 +116,8 @@ impl Fetcher {
         }
     }
 
-    fn request(&self, location: &CandidateLocation) -> Request {
+    fn request(&self, candidate: &JudgedCandidate<'_>) -> Request {
+        let location = candidate.location;
         let mut request = bulk_request(Request::get(location.url.clone()))
             .role(self.role)
             .robots(self.robots.clone())
@@ -130,7 +129,9 @@ impl Fetcher {
         if let Some(jar) = &self.cookies {
             request = request.cookies(Arc::clone(jar));
         }
-        if !self.is_trusted(location) {
+        if candidate.is_input_untrusted {
+            request = request.untrusted();
+        } else if !candidate.is_direct() {
             request = request.discovered();
         }
         if let Some(referer) = location
@@ -221,11 +222,6 @@ impl Fetcher {
             failure: RequestFailure::of_status(status, detail, done.journey.disposition()),
             gone: matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE),
         }
-    }
-
-    /// Tells whether the user named a URL: such a URL may lead into the private network.
-    fn is_trusted(&self, location: &CandidateLocation) -> bool {
-        location.resolver == ResolverId::DIRECT && !self.untrusted_input
     }
 
     fn retry_after(&self, head: &ResponseHead) -> Option<Duration> {

@@ -129,6 +129,15 @@ pub(crate) fn is_one(status: StatusCode, body: &[u8]) -> bool {
 
 /// Recognises a [`BotChallenge`]. Returns `None` for every other page, and for statuses with a
 /// meaning of their own, such as 404 and 429.
+///
+/// ```
+/// use docstokg_content::bot_challenge::detect;
+/// use http::StatusCode;
+///
+/// let page = b"<html><title>Just a moment...</title><script src=\"/cdn-cgi/challenge-platform/x\">";
+/// assert!(detect(StatusCode::FORBIDDEN, page).is_some());
+/// assert!(detect(StatusCode::OK, b"<html><title>An article</title>").is_none());
+/// ```
 #[must_use]
 pub fn detect(status: StatusCode, body: &[u8]) -> Option<BotChallenge> {
     let refused = matches!(status.as_u16(), 401 | 403 | 503);

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn less_than_that_is_no_contradiction() {
+    fn another_doi_or_title_alone_does_not_contradict_the_work() {
         let other = || vec!["10.1000/other".parse().unwrap()];
         for inside in [
             // Only a title.

@@ -52,6 +52,15 @@ impl Identifier {
     /// - A link to doi.org, arxiv.org, `PubMed`, PMC or `OpenAlex` is the identifier in the link.
     /// - Any other `http` or `https` link is an [`Identifier::Url`].
     ///
+    /// ```
+    /// use docstokg_content::identifier::Identifier;
+    ///
+    /// let read = |text| Identifier::parse(text).map(|id| id.to_string());
+    /// assert_eq!(read("https://doi.org/10.1371/JOURNAL.PONE.0000308").as_deref(), Ok("doi:10.1371/journal.pone.0000308"));
+    /// assert_eq!(read("arXiv:1706.03762v2").as_deref(), Ok("arxiv:1706.03762v2"));
+    /// assert!(read("308").is_err(), "a bare number could be anything");
+    /// ```
+    ///
     /// # Errors
     /// Returns an [`IdentifierError`] that describes what the text looks like and what is accepted.
     /// The message never repeats a password.
@@ -84,6 +93,16 @@ impl Identifier {
 
     /// Returns the text by which duplicates of a work are found. An arXiv id loses its version, and
     /// a URL has its canonical form.
+    ///
+    /// ```
+    /// use docstokg_content::identifier::Identifier;
+    ///
+    /// let versions = ["1706.03762v2", "https://arxiv.org/abs/1706.03762", "10.48550/arXiv.1706.03762"];
+    /// for text in versions {
+    ///     assert_eq!(Identifier::parse(text)?.work_key(), "arxiv:1706.03762");
+    /// }
+    /// # Ok::<(), docstokg_content::identifier::IdentifierError>(())
+    /// ```
     #[must_use]
     pub fn work_key(&self) -> String {
         match self {

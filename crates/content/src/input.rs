@@ -126,6 +126,17 @@ pub struct BadLine {
 }
 
 /// Reads [`NumberedWork`]s from a list, lazily.
+///
+/// ```
+/// use docstokg_content::input::{InputReader, ListFormat};
+///
+/// let list = "doi\n10.1000/1\nnot an identifier\n";
+/// let mut works = InputReader::new(list.as_bytes(), ListFormat::Auto);
+/// let first = works.next().expect("two lines below the header")?;
+/// assert_eq!((first.number, first.work.work_id().as_str()), (2, "doi:10.1000/1"));
+/// assert!(works.next().is_some_and(|line| line.is_err_and(|bad| bad.number == 3)));
+/// # Ok::<(), docstokg_content::input::BadLine>(())
+/// ```
 #[derive(Debug)]
 pub struct InputReader<R> {
     lines: RawLines<R>,

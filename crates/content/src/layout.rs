@@ -57,6 +57,14 @@ pub fn path_of(
 }
 
 /// Returns the file extension in a URL, if it consists of letters and digits.
+///
+/// ```
+/// use docstokg_content::layout::extension_of;
+///
+/// let of = |url: &str| extension_of(&url.parse().expect("a URL"));
+/// assert_eq!(of("https://a.example/file.PDF?x=1").as_deref(), Some("pdf"));
+/// assert_eq!(of("https://a.example/file"), None);
+/// ```
 #[must_use]
 pub fn extension_of(url: &Url) -> Option<String> {
     let name = url.path_segments()?.next_back()?;

@@ -139,7 +139,7 @@ impl CandidateLocation {
     /// Returns the location with a URL that suits robots.
     ///
     /// - Any page of an arXiv work becomes its PDF on arXiv's host for robots.
-    /// - `http` becomes `https` for the publishers in [`SERVE_HTTPS`].
+    /// - `http` becomes `https` for the publishers in `SERVE_HTTPS`.
     /// - Article pages of PMC offer a page only, whatever they promise.
     #[must_use]
     pub fn rewritten(mut self, arxiv: &Url) -> Self {
@@ -235,7 +235,7 @@ const CHALLENGES_ROBOTS: [&str; 12] = [
 ];
 
 /// Tells whether the host usually responds to robots with a bot challenge, see
-/// [`CHALLENGES_ROBOTS`].
+/// `CHALLENGES_ROBOTS`.
 #[must_use]
 pub fn challenges_robots(url: &Url) -> bool {
     CHALLENGES_ROBOTS.iter().any(|suffix| host_is(url, suffix))
@@ -249,7 +249,7 @@ pub(crate) fn host_is(url: &Url, suffix: &str) -> bool {
     })
 }
 
-/// Reads a link from the response of a service. Returns `None` unless [`is_link`] accepts the URL.
+/// Reads a link from the response of a service. Returns `None` unless `is_link` accepts the URL.
 #[must_use]
 pub fn link(text: &str) -> Option<Url> {
     let text = text.trim();

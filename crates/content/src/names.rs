@@ -22,6 +22,18 @@ const ID_CHARS: usize = 80;
 
 /// Returns the stem of the file of a [`Work`], without extension. The stem has at most 200 bytes,
 /// and is neither empty nor a reserved name.
+///
+/// ```
+/// use docstokg_content::identifier::Identifier;
+/// use docstokg_content::names::file_stem;
+/// use docstokg_content::work::Work;
+///
+/// let mut work = Work::new(Identifier::parse("10.1000/abc")?);
+/// work.title = Some("Learning to walk".to_owned());
+/// work.year = Some(2016);
+/// assert!(file_stem(&work).starts_with("2016__learning-to-walk__doi-10-1000-abc"));
+/// # Ok::<(), docstokg_content::identifier::IdentifierError>(())
+/// ```
 #[must_use]
 pub fn file_stem(work: &Work) -> String {
     let year = work

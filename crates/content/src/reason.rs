@@ -4,12 +4,14 @@
 //! differently. [`Reason::read`] knows those spellings, so that their queues and manifests can be
 //! continued.
 
+mod advice;
 mod failure;
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use advice::{ReasonAdvice, advice, advice_without_copy};
 pub(crate) use failure::decisive;
 pub use failure::{AttemptStage, ReasonedFailure, WaitCause, sentence};
 
@@ -21,8 +23,12 @@ pub enum Reason {
     NotFound,
     /// The server responded with a status of refusal or failure.
     HttpStatus,
-    /// The connection failed: unknown host, refused, reset, or TLS.
+    /// The connection failed: refused, reset, or TLS.
     RequestException,
+    /// The name of the host does not exist.
+    NameNotFound,
+    /// The address is in a private network, which a URL of others may not reach.
+    InternalAddress,
     /// The request exceeded its time limit.
     Timeout,
     /// The machine has no network.
@@ -90,7 +96,7 @@ pub enum Reason {
 }
 
 /// Every [`Reason`] with its word, the words of earlier versions, and its meaning for a person.
-const REASON_WORDS: [(Reason, &str, &[&str], &str); 35] = [
+const REASON_WORDS: [(Reason, &str, &[&str], &str); 37] = [
     (
         Reason::NotFound,
         "not_found",
@@ -108,6 +114,18 @@ const REASON_WORDS: [(Reason, &str, &[&str], &str); 35] = [
         "request_exception",
         &["connection-error"],
         "the connection failed",
+    ),
+    (
+        Reason::NameNotFound,
+        "name_not_found",
+        &[],
+        "the name of the host does not exist",
+    ),
+    (
+        Reason::InternalAddress,
+        "internal_address",
+        &[],
+        "the address is in a private network",
     ),
     (Reason::Timeout, "timeout", &[], "the server took too long"),
     (Reason::Offline, "offline", &[], "no network"),
@@ -311,6 +329,15 @@ impl Reason {
     }
 
     /// Reads the word of a reason, in its present spelling or that of an earlier version.
+    ///
+    /// ```
+    /// use docstokg_content::reason::Reason;
+    ///
+    /// for reason in Reason::all() {
+    ///     assert_eq!(Reason::read(reason.as_str()), Some(reason));
+    /// }
+    /// assert_eq!(Reason::read("no such reason"), None);
+    /// ```
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
         REASON_WORDS

@@ -105,6 +105,10 @@ fn reason_of(kind: &ErrorKind) -> Reason {
         ErrorKind::Disallowed { .. } => Reason::RobotsDisallowed,
         ErrorKind::RobotsUnread { .. } => Reason::RobotsUnreachable,
         ErrorKind::TooLarge { .. } => Reason::PayloadTooLarge,
+        ErrorKind::Internal { .. } => Reason::InternalAddress,
+        ErrorKind::Fault {
+            fault: Fault::Dns, ..
+        } => Reason::NameNotFound,
         ErrorKind::Deadline { .. }
         | ErrorKind::Fault {
             fault: Fault::Timeout,

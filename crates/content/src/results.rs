@@ -9,7 +9,8 @@ mod delivered_work;
 mod row;
 mod table;
 
-pub use delivered_work::{DeliveredFile, DeliveredWork, WorkWait};
+pub(crate) use delivered_work::link;
+pub use delivered_work::{DeliveredFile, DeliveredWork};
 pub use row::{ColumnValue, ResultRow, RowPlace};
 pub use table::{ResultTable, csv_cell};
 
@@ -26,7 +27,7 @@ pub enum ResultStatus {
     Downloaded,
     /// No source offers the work openly: no copy is known, or access is refused.
     NotOpen,
-    /// The site keeps programs out.
+    /// The site keeps programs out, or a rule of the user does.
     Blocked,
     /// The file may be there, and could not be got.
     Failed,
@@ -88,7 +89,12 @@ impl ResultStatus {
                 (Some(Reason::NotFound | Reason::HtmlOnly), _)
                 | (Some(Reason::HttpStatus), Some(401 | 402 | 403 | 451)) => Self::NotOpen,
                 (
-                    Some(Reason::BotChallenge | Reason::Interstitial | Reason::RobotsDisallowed),
+                    Some(
+                        Reason::BotChallenge
+                        | Reason::Interstitial
+                        | Reason::RobotsDisallowed
+                        | Reason::InternalAddress,
+                    ),
                     _,
                 ) => Self::Blocked,
                 _ => Self::Failed,

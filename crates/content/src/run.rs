@@ -5,7 +5,7 @@
 //! - `works` describes the needs of a work, and `lanes` the site of its next step.
 //! - `lookup`, `fetch` and `save` run the step, and `finish` records the end.
 //! - [`inputs`] and [`query`] read works, and `feed` queues them.
-//! - [`mod@report`] and `deliverables` summarise the run.
+//! - `mod@report` and `deliverables` summarise the run.
 
 mod damaged_files;
 mod deliverables;
@@ -79,7 +79,8 @@ pub struct RunOptions {
     pub min_pdf_bytes: u64,
     /// robots.txt is ignored.
     pub ignore_robots: bool,
-    /// URLs of inputs are not trusted: they must not lead into the private network.
+    /// URLs of inputs are not trusted: they must not lead into the private network, in this run and
+    /// in later ones.
     pub untrusted_input: bool,
     /// Cookies that sites set are returned to them, in memory and for this run only.
     pub cookies: bool,

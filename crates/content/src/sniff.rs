@@ -75,6 +75,14 @@ impl Payload {
 }
 
 /// Returns the [`Payload`] that a body is, from its first bytes.
+///
+/// ```
+/// use docstokg_content::sniff::{Payload, classify};
+///
+/// assert_eq!(classify(b"%PDF-1.7\n"), Payload::Pdf);
+/// assert_eq!(classify(b"<!DOCTYPE html><html>"), Payload::Html);
+/// assert_eq!(classify(b""), Payload::Empty);
+/// ```
 #[must_use]
 pub fn classify(head: &[u8]) -> Payload {
     if head.is_empty() {

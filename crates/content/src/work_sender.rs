@@ -38,6 +38,12 @@ impl WorkSender {
         Self(self.0.in_group(requests))
     }
 
+    /// Returns the same sender for a work of an input that others wrote.
+    #[must_use]
+    pub fn distrusting(self, is_untrusted: bool) -> Self {
+        Self(self.0.distrusting(is_untrusted))
+    }
+
     /// Tells whether a request was cancelled.
     #[must_use]
     pub fn was_cancelled(&self) -> bool {

@@ -68,6 +68,10 @@ pub struct WorkState {
     /// The cause for which the work is deferred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) deferral: Option<Deferral>,
+    /// Its input was written by others: its URLs do not lead into the private network. Stored with
+    /// the item, whatever becomes of its state.
+    #[serde(skip)]
+    pub(crate) is_input_untrusted: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -162,6 +166,7 @@ impl WorkState {
             last: None,
             ended_by: None,
             deferral: None,
+            is_input_untrusted: false,
         };
         if has_url {
             // The landing page is that URL: it is fetched as a candidate, and read if the response

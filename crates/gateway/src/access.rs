@@ -1,12 +1,13 @@
 //! Access control of the gateway. Pure functions, without I/O.
 //!
 //! A gateway on loopback serves the programs of its machine. Every web page in a browser on that
-//! machine can also send requests. Two kinds of such requests are refused:
+//! machine can also send requests to it. Two kinds of requests by web pages are refused:
 //!
-//! - requests from another site (`Origin`, `Sec-Fetch-Site`);
-//! - requests with a foreign name in `Host`, from a site whose name resolves to 127.0.0.1.
+//! - requests from a page of another site, according to `Origin` and `Sec-Fetch-Site`;
+//! - requests whose `Host` is not a name of the gateway. Their page belongs to a site whose name
+//!   resolves to 127.0.0.1.
 //!
-//! On other addresses, clients need a token.
+//! On other addresses than loopback, clients need a token.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::target::TargetForm;
 
-/// The field with the token, for clients without a proxy setting.
+/// The header field in which clients without a proxy setting send the token.
 pub(crate) const TOKEN: HeaderName = HeaderName::from_static("docstokg-token");
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -44,7 +45,7 @@ impl TokenHash {
     }
 }
 
-/// The rules that decide on the access to a gateway.
+/// The rules that decide whether a request may use the gateway.
 pub(crate) struct AccessRules {
     /// The address on which the gateway listens.
     pub(crate) address: SocketAddr,
@@ -55,7 +56,8 @@ pub(crate) struct AccessRules {
 }
 
 impl AccessRules {
-    /// Checks a request of a [`TargetForm`].
+    /// Checks whether a request may use the gateway. In the form [`TargetForm::Server`], a web page
+    /// may have sent it, so that its page is checked, too.
     ///
     /// # Errors
     /// Returns an [`AccessDenial`] for a request of a foreign page, or without the token.
@@ -71,8 +73,9 @@ impl AccessRules {
         }
     }
 
-    /// Checks that no page of another site sent the request. A page cannot send requests in the
-    /// form of a proxy's client.
+    /// Checks that no page of another site sent the request. The check is needed for
+    /// [`TargetForm::Server`] only: a page cannot send requests in the form that programs send to
+    /// their proxy.
     ///
     /// # Errors
     /// Returns [`AccessDenial::Name`] or [`AccessDenial::OtherSite`].
@@ -102,7 +105,7 @@ impl AccessRules {
         }
     }
 
-    /// Returns whether `host` is a name of the gateway, with its port.
+    /// Returns whether `host`, with its port, is a name of the gateway.
     pub(crate) fn is_name(&self, host: &str) -> bool {
         if self.names.iter().any(|own| own.eq_ignore_ascii_case(host)) {
             return true;
@@ -117,8 +120,9 @@ impl AccessRules {
         is_local && port == Some(self.address.port())
     }
 
-    /// Returns whether a `Host` field may name the gateway. On an address that other machines
-    /// reach, any IP address is accepted, because a site can redirect only names.
+    /// Returns whether a `Host` field may name the gateway. If the gateway listens on an address
+    /// that other machines reach, any IP address is accepted: an attacker's site can make only
+    /// names resolve to the gateway.
     fn may_be_named(&self, host: &str) -> bool {
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
         let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
@@ -126,7 +130,7 @@ impl AccessRules {
     }
 }
 
-/// Returns the tokens in a request.
+/// Returns all tokens that a request presents, valid or not.
 fn presented(headers: &HeaderMap) -> impl Iterator<Item = String> {
     let own = headers.get_all(TOKEN).iter();
     let own = own.filter_map(|value| value.to_str().ok().map(str::to_owned));
@@ -207,7 +211,7 @@ mod tests {
             access.check(TargetForm::Server, &twice),
             Err(AccessDenial::Name)
         );
-        // A proxy's client names the target.
+        // In the form for proxies, `Host` names the target instead of the gateway.
         let proxied = headers(&[("host", "a.org"), ("sec-fetch-site", "cross-site")]);
         assert_eq!(access.check(TargetForm::Proxy, &proxied), Ok(()));
     }

@@ -1,9 +1,9 @@
 //! The memory of request bodies while they are read and sent. This module does no I/O.
 //!
-//! A body counts with the bytes that have arrived, not with its announced length. So a client that
-//! announces much and sends little uses little. A part of the memory is reserved for short bodies.
-//! A client of another machine gets at most half of the memory, so that others can send bodies as
-//! well.
+//! A body uses memory for the bytes that have arrived, not for its announced length. So a client
+//! that announces much and sends little uses little. A part of the memory is reserved for short
+//! bodies. A client of another machine gets at most half of the memory, so that others can send
+//! bodies as well.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ const FOR_SHORT: usize = 32 << 20;
 const MAX_SHORT: usize = 64 << 10;
 /// Maximum size of the bodies of one client of another machine, in bytes.
 const MAX_OF_CLIENT: usize = 128 << 20;
-/// The additional size that a body counts for its request, in bytes.
+/// The number of bytes that each body uses in addition to its own, for the data of its request.
 const BODY_OVERHEAD_BYTES: usize = 1 << 10;
 
 /// The error of a body for which no memory is left.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoSpace;
 
-/// The memory in use, in total and by client.
+/// The memory that request bodies use, in total and by client.
 #[derive(Debug, Default)]
 pub(crate) struct BodyMemory {
     total: usize,
@@ -35,7 +35,7 @@ pub(crate) struct BodyMemory {
 }
 
 impl BodyMemory {
-    /// Reserves memory for a `piece` of a body that has `there` bytes already.
+    /// Reserves memory for `piece` more bytes of a body that has reserved `there` bytes already.
     ///
     /// # Errors
     /// Returns [`NoSpace`] if the memory or the client's part of it is used up.
@@ -66,7 +66,7 @@ impl BodyMemory {
     }
 }
 
-/// The memory of one body, freed when dropped.
+/// The memory that one body uses. Dropping it frees the memory.
 pub(crate) struct BodySpace {
     memory: Arc<Mutex<BodyMemory>>,
     client: ClientAddress,
@@ -74,7 +74,7 @@ pub(crate) struct BodySpace {
 }
 
 impl BodySpace {
-    /// Creates the account of a body, without any memory yet.
+    /// Creates the reservation of a body, without any memory yet.
     pub(crate) fn new(memory: &Arc<Mutex<BodyMemory>>, client: ClientAddress) -> Self {
         Self {
             memory: Arc::clone(memory),
@@ -83,7 +83,7 @@ impl BodySpace {
         }
     }
 
-    /// Reserves memory for a piece that has arrived.
+    /// Reserves memory for `piece` bytes that have arrived.
     ///
     /// # Errors
     /// Returns [`NoSpace`] if no memory is left for this client, or for a body of this length.
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_take_what_has_come_of_them() {
+    fn body_reserves_memory_for_received_bytes_only() {
         let memory = Arc::default();
         let bodies: Vec<BodySpace> = (0..1000)
             .map(|_| {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_this_machine_share_all_of_it() {
+    fn loopback_client_gets_the_whole_body_memory() {
         let memory = Arc::default();
         let own = full(&memory, ClientAddress::of([127, 0, 0, 1].into()));
         assert!(own.len() > 200, "{}", own.len());

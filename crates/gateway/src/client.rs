@@ -1,4 +1,5 @@
-//! Clients of the gateway, as its limits count them. This module does no I/O.
+//! Clients of the gateway, as its limits on connections and memory distinguish them. This module
+//! does no I/O.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,12 +11,13 @@ use parking_lot::Mutex;
 /// chooses the lower 64 bits itself.
 const IPV6_PREFIX: u128 = !0 << 64;
 
-/// A client by its address: an IPv4 address in any form, or the first 64 bits of an IPv6 address.
+/// A client, identified by its IPv4 address (also in IPv6 notation), or by the first 64 bits of its
+/// IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientAddress(IpAddr);
 
 impl ClientAddress {
-    /// Returns the client with an [`IpAddr`].
+    /// Returns the client that connects from `address`.
     pub(crate) fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) if !address.is_loopback() => {
@@ -26,15 +28,15 @@ impl ClientAddress {
         }
     }
 
-    /// Returns whether the client runs on this machine. All programs of this machine belong to one
-    /// user and share one address.
+    /// Returns whether the client runs on this machine. Such clients have no limit of their own,
+    /// because all programs of the machine belong to one user and share one address.
     pub(crate) fn is_local(self) -> bool {
         self.0.is_loopback()
     }
 }
 
-/// The connections of clients. A client of another machine has at most half of all connections, so
-/// that others can connect as well.
+/// The number of open connections by client. A client of another machine may open at most half of
+/// all connections, so that others can connect as well.
 #[derive(Debug)]
 pub(crate) struct ClientConnections {
     max_of_client: usize,
@@ -42,7 +44,7 @@ pub(crate) struct ClientConnections {
 }
 
 impl ClientConnections {
-    /// Creates the account of at most `max_connections` connections.
+    /// Creates the limits by client for a gateway with at most `max_connections` connections.
     pub(crate) fn new(max_connections: usize) -> Self {
         Self {
             max_of_client: max_connections.div_ceil(2),
@@ -50,7 +52,8 @@ impl ClientConnections {
         }
     }
 
-    /// Counts a connection. Returns `None` if its client has too many.
+    /// Counts a connection as open until the returned guard is dropped. Returns `None` if the
+    /// client has too many connections.
     pub(crate) fn open(self: &Arc<Self>, client: ClientAddress) -> Option<ClientConnection> {
         let mut of_clients = self.of_clients.lock();
         let own = of_clients.entry(client).or_default();
@@ -65,7 +68,7 @@ impl ClientConnections {
     }
 }
 
-/// A connection of a client, counted until dropped.
+/// A guard that counts a connection of a client as open until dropped.
 #[derive(Debug)]
 pub(crate) struct ClientConnection {
     account: Arc<ClientConnections>,

@@ -13,17 +13,18 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 
 use crate::{NAME, access};
 
-/// The purpose of the request, like `docstokg fetch --role`.
+/// The field in which a client declares the role of its request, like `docstokg fetch --role`.
 pub(crate) const ROLE: HeaderName = HeaderName::from_static("docstokg-role");
-/// The resolver that the request belongs to, like `docstokg fetch --resolver`.
+/// The field in which a client names the resolver that the request belongs to, like `docstokg fetch
+/// --resolver`.
 pub(crate) const RESOLVER: HeaderName = HeaderName::from_static("docstokg-resolver");
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 pub(crate) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
-/// Response fields with effects on a whole origin in a browser, such as cookies or service workers.
-/// In the explicit form, all sites have the origin of the gateway, so that these fields would apply
-/// to the gateway.
+/// Response fields that affect a whole origin in a browser, such as cookies or service workers. A
+/// browser that requests `http://GATEWAY/https://host/path` takes all sites for one origin, the
+/// gateway. These fields would apply to every site there, so they are removed.
 const OF_AN_ORIGIN: [&str; 23] = [
     "accept-ch",
     "accept-ch-lifetime",
@@ -50,7 +51,7 @@ const OF_AN_ORIGIN: [&str; 23] = [
     "www-authenticate",
 ];
 
-/// The recipient of a TRACE or OPTIONS request.
+/// The server that responds to a TRACE or OPTIONS request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceReach {
     /// The gateway itself responds.
@@ -59,8 +60,8 @@ pub(crate) enum TraceReach {
     Origin,
 }
 
-/// Returns the [`TraceReach`] of a request, and decrements its `Max-Forwards` (RFC 9110 section
-/// 7.6.2). A number that cannot be read is ignored.
+/// Returns the [`TraceReach`] of a request, that is, the server that responds to it, and decrements
+/// `Max-Forwards` in the headers (RFC 9110 section 7.6.2). A number that cannot be read is ignored.
 pub(crate) fn spend_forward(method: &Method, headers: &mut HeaderMap) -> TraceReach {
     if ![Method::TRACE, Method::OPTIONS].contains(method) {
         return TraceReach::Origin;
@@ -72,7 +73,7 @@ pub(crate) fn spend_forward(method: &Method, headers: &mut HeaderMap) -> TraceRe
     let Some(text) = stated.map(str::trim).filter(is_number) else {
         return TraceReach::Origin;
     };
-    // A larger number is beyond any real chain of proxies.
+    // A number too large for `u64` cannot be used up by a real chain of proxies.
     match text.parse().unwrap_or(u64::MAX) {
         0 => TraceReach::Gateway,
         left => {
@@ -82,7 +83,8 @@ pub(crate) fn spend_forward(method: &Method, headers: &mut HeaderMap) -> TraceRe
     }
 }
 
-/// Returns a request as the gateway received it, without credentials (RFC 9110 section 9.3.8).
+/// Returns the text of a request as the gateway received it, without credentials: the response to
+/// TRACE (RFC 9110 section 9.3.8).
 pub(crate) fn trace(line: &str, headers: &HeaderMap) -> Vec<u8> {
     let mut text = format!("{line}\r\n").into_bytes();
     let is_shown = |(name, value): &(&HeaderName, &HeaderValue)| !is_credential(name, value);
@@ -97,7 +99,8 @@ pub(crate) fn trace(line: &str, headers: &HeaderMap) -> Vec<u8> {
 
 /// Removes the fields that apply to a single connection (RFC 9110 section 7.6.1).
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    // A length beside a transfer coding is not that of the body (RFC 9112 section 6.3).
+    // Beside a transfer coding, `Content-Length` is not the length of the body (RFC 9112 section
+    // 6.3).
     if headers.contains_key(TRANSFER_ENCODING) {
         headers.remove(CONTENT_LENGTH);
     }
@@ -105,7 +108,7 @@ fn strip_hop_by_hop(headers: &mut HeaderMap) {
     remove_where(headers, |name| is_hop_by_hop(name) || named.contains(name));
 }
 
-/// Removes all fields with an unwanted name.
+/// Removes all fields whose names `is_unwanted` selects.
 fn remove_where(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
     let unwanted = headers.keys().filter(|name| is_unwanted(name));
     let unwanted: Vec<HeaderName> = unwanted.cloned().collect();
@@ -127,7 +130,8 @@ fn add_via(headers: &mut HeaderMap, version: Version, name: &str) {
     }
 }
 
-/// Returns whether a request has passed the gateway with this name before.
+/// Returns whether a request has already passed through the gateway that `name` identifies in
+/// `Via`.
 pub(crate) fn has_passed(headers: &HeaderMap, name: &str) -> bool {
     let lines = headers.get_all(VIA).iter();
     let texts = lines.filter_map(|line| line.to_str().ok());
@@ -135,21 +139,22 @@ pub(crate) fn has_passed(headers: &HeaderMap, name: &str) -> bool {
     hops.any(|hop| hop.split_whitespace().nth(1) == Some(name))
 }
 
-/// Converts the fields of a client's request to those for the origin. The gateway adds its own name
-/// to `Via`, by which it recognises a request that comes back.
+/// Converts the fields of a client's request to those for the origin. The gateway adds `name` to
+/// `Via`, so that it recognises the request if it comes back.
 pub(crate) fn outgoing(headers: &mut HeaderMap, version: Version, name: &str) {
     strip_hop_by_hop(headers);
     access::strip(headers);
-    // The transport sets the first two from the URL and the body. The server has processed the
-    // third.
+    // The transport sets `Host` and `Content-Length` from the URL and the body. The server has
+    // already responded to `Expect`.
     remove_where(headers, |name| {
         [HOST, CONTENT_LENGTH, EXPECT].contains(name) || name.as_str().starts_with("docstokg-")
     });
     add_via(headers, version, name);
 }
 
-/// Isolates a page of another site that a browser shows as part of the gateway's origin. The page
-/// gets its own origin, so that its scripts cannot use the gateway.
+/// Isolates the page in a response from the gateway. A browser sees every page that the gateway
+/// returns as part of the gateway's origin. The changed fields let it give the page another origin,
+/// so that scripts of the page cannot use the gateway.
 pub(crate) fn isolate(headers: &mut HeaderMap) {
     remove_where(headers, |name| {
         let name = name.as_str();
@@ -160,8 +165,8 @@ pub(crate) fn isolate(headers: &mut HeaderMap) {
     headers.append(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
 }
 
-/// Replaces https by http in the `Location` of a redirect. The client then returns to the gateway,
-/// which fetches the URL by https.
+/// Replaces https by http in the `Location` of a redirect. The client then sends its next request
+/// through the gateway, which fetches the URL by https.
 pub(crate) fn downgrade_location(headers: &mut HeaderMap) {
     let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
     let Some(url) = location.and_then(|text| url::Url::parse(text).ok()) else {
@@ -177,7 +182,7 @@ pub(crate) fn downgrade_location(headers: &mut HeaderMap) {
     }
 }
 
-/// The decision if the cache stores a response while it is relayed.
+/// The decision whether the cache stores a response while the response is relayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseStorage {
     Yes,

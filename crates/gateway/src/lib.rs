@@ -1,15 +1,16 @@
 //! The gateway: a [`Hub`] for programs in any language, over HTTP.
 //!
 //! [`GatewayServer`] listens on the address of its [`GatewayOptions`], and sends every request
-//! through the hub of its [`Gateway`]. `docstokg serve` is its command line. The hub has the cache,
-//! the breakers and the limits: the gateway itself does not retry, store or wait for limits.
+//! through the hub of its [`Gateway`]. `docstokg serve` is its command line. Retries, the cache and
+//! the waits for limits are the work of the hub, not of the gateway.
 //!
 //! A relayed request passes these modules:
 //!
-//! 1. `server` accepts the connection, within the limits of its `client`.
+//! 1. `server` accepts the connection, unless its `client` has too many.
 //! 2. `access` refuses requests without permission, and `target` reads the wanted URL.
-//! 3. `headers` removes the fields for the gateway, and `bodies` limits the memory of request
-//!    bodies.
+//! 3. `headers` removes the fields that are meant for the gateway, and `bodies` limits the memory
+//!    of
+//!    request bodies.
 //! 4. `relay` converts the request for the hub, and the hub's response for the client.
 //! 5. `pipe` reads the body as fast as the origin sends it, even if the client reads slowly.
 //!
@@ -47,41 +48,43 @@ use self::target::TargetReader;
 
 pub use self::server::GatewayServer;
 
-/// The name of the gateway in `Via`, `Cache-Status` and `Proxy-Status`.
+/// The name of the gateway in `Via`, `Cache-Status` and `Proxy-Status`, so that other
+/// intermediaries and people recognise it.
 const NAME: &str = "docstokg";
 
-/// A function that returns the text of a metrics page, in the format of Prometheus.
+/// A function that returns the metrics as text in the format of Prometheus, for `/-/metrics`.
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// The options of a [`Gateway`].
 pub struct GatewayOptions {
     /// The address on which the gateway listens.
     pub address: SocketAddr,
-    /// Further names by which clients reach the gateway.
+    /// Further names by which clients reach the gateway, accepted in `Host`.
     pub names: Vec<String>,
-    /// The only origin, if the gateway serves a single one.
+    /// The only origin that the gateway serves; `None` if clients name the origin in each request.
     pub origin: Option<Url>,
-    /// `true` if http URLs of proxy clients are fetched by https.
+    /// `true` if http URLs in the requests of proxy clients are fetched by https.
     pub upgrade: bool,
-    /// The [`RelayMode`] of all requests.
+    /// The way in which the hub relays requests, see [`RelayMode`].
     pub relay: RelayMode,
-    /// The directory for bodies that their clients read slowly.
+    /// The directory for the parts of response bodies that wait on disk for slow clients.
     pub spool: PathBuf,
-    /// The token that clients have to send, if any.
+    /// The token that clients have to send; `None` if clients need no token.
     pub token: Option<String>,
     /// Maximum size of a request body, in bytes.
     pub max_request_body: usize,
-    /// Maximum number of connections at once.
+    /// Maximum number of open connections.
     pub max_connections: usize,
-    /// The page `/-/metrics`, if metrics are recorded.
+    /// Returns the content of the page `/-/metrics`; `None` if metrics are not recorded.
     pub metrics: Option<MetricsPage>,
 }
 
-/// Adapts a [`Config`] to clients of a gateway, which send many requests as fast as they can, like
-/// a bulk run.
+/// Adapts a [`Config`] to a gateway. Its clients send many requests as fast as they can, so it gets
+/// the limits of a bulk run.
 pub fn adapt_config(config: &mut Config) {
     config.limits.prepare_for_lists();
-    // Clients send any number of HEAD requests, so that only the user's setting makes these free.
+    // Clients may send any number of HEAD requests, so HEAD requests spend tokens unless the user's
+    // configuration says otherwise.
     config.limits.count_head_unless_set();
 }
 
@@ -96,9 +99,9 @@ pub struct Gateway {
     /// The [`BodyMemory`] that all request bodies share.
     request_bodies: Arc<Mutex<BodyMemory>>,
     spool: Arc<SpoolSpace>,
-    /// The name in the `Via` of requests, by which requests that come back are recognised.
+    /// The name of this gateway in the `Via` of requests. A request that comes back has this name.
     via: String,
-    /// The names of resolvers that clients have used.
+    /// The names of resolvers that clients have used, to limit their number.
     resolvers: Mutex<HashSet<String>>,
 }
 
@@ -125,8 +128,8 @@ impl Gateway {
         }
     }
 
-    /// Replaces the [`Hub`] for new requests. Requests of the old hub continue, and its reports
-    /// reach the store.
+    /// Replaces the [`Hub`] for new requests. Requests in the old hub continue. It is closed when
+    /// they have ended, so that their results reach the store.
     pub fn replace_hub(&self, hub: Hub) {
         let old = std::mem::replace(&mut *self.hub.write(), hub);
         tokio::spawn(async move {
@@ -134,7 +137,7 @@ impl Gateway {
         });
     }
 
-    /// Returns the [`Hub`] in use.
+    /// Returns the [`Hub`] that new requests use.
     #[must_use]
     pub fn hub(&self) -> Hub {
         self.hub.read().clone()

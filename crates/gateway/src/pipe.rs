@@ -1,8 +1,9 @@
 //! A pipe from an origin to a client that reads more slowly.
 //!
 //! The body is read as fast as the origin sends it, so that a slow client does not occupy a slot of
-//! the origin. Unread bytes are in memory up to a bound, and beyond it in a file without a name.
-//! The files of all pipes have a common bound too. A body beyond that bound waits for its client.
+//! the origin. Up to [`IN_MEMORY`] unread bytes are kept in memory, and further ones in a file
+//! without a name. All these files together may have [`MAX_SPOOLED`] bytes. When that space is used
+//! up, a body is read only as fast as its client reads it.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -22,16 +23,16 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// Maximum number of bytes of a body in memory.
+/// Maximum number of unread bytes of a body in memory.
 const IN_MEMORY: usize = 256 << 10;
 /// The number of bytes that are read from a file at once.
 const READ_CHUNK_BYTES: usize = 64 << 10;
-/// Maximum size of all files together, in bytes.
+/// Maximum size of the files of all pipes together, in bytes.
 const MAX_SPOOLED: u64 = 8 << 30;
-/// Maximum number of bytes that are read of a body whose client has gone. A server drops the body
-/// when the announced length is sent, before the end is read.
+/// Maximum number of bytes that are still read of a body whose client has gone. If the client has
+/// received the announced length, the server drops the body before its end is read.
 const MAX_LEFTOVER_BYTES: usize = 64 << 10;
-/// Maximum time for reading those bytes.
+/// Maximum time for reading [`MAX_LEFTOVER_BYTES`].
 const LEFTOVER_TIME: Duration = Duration::from_secs(5);
 
 /// The disk space that the files of all pipes share.
@@ -41,7 +42,7 @@ pub(crate) struct SpoolSpace {
 }
 
 impl SpoolSpace {
-    /// Creates the space for files in a directory.
+    /// Creates the space for files in `directory`.
     pub(crate) fn new(directory: PathBuf) -> Self {
         Self {
             directory,
@@ -63,7 +64,7 @@ impl SpoolSpace {
     }
 }
 
-/// The part of a body in a file.
+/// The file with those unread bytes of a body that exceed [`IN_MEMORY`].
 struct SpillFile {
     file: File,
     written: u64,
@@ -87,7 +88,7 @@ impl PipeState {
         }
     }
 
-    /// Returns the next available piece, or `None` if no piece has arrived.
+    /// Takes the next unread piece, or returns `None` if no unread piece has arrived.
     fn take(&mut self, space: &SpoolSpace) -> io::Result<Option<Bytes>> {
         if let Some(piece) = self.queue.pop_front() {
             self.queued -= piece.len();
@@ -126,13 +127,13 @@ impl Drop for SharedPipe {
     }
 }
 
-/// The end of the pipe that the client reads.
+/// The end of the pipe from which the client reads.
 pub(crate) struct PipeReader(Arc<SharedPipe>);
 
-/// The end of the pipe that receives the body.
+/// The end of the pipe to which the body is written.
 struct PipeWriter(Arc<SharedPipe>);
 
-/// The permission to write a body to a file while it waits for its client.
+/// The permission to write unread bytes of a body to a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SpillMode {
     /// Allowed, because an origin is sending the body.
@@ -141,14 +142,16 @@ enum SpillMode {
     No,
 }
 
-/// Returns a [`PipeReader`] of a body that is read as fast as its origin sends it.
+/// Sends a live body through a pipe, and returns the [`PipeReader`]. The body is read as fast as
+/// its origin sends it.
 pub(crate) fn through(body: BodyStream, space: &Arc<SpoolSpace>) -> PipeReader {
     let (writer, reader) = pipe(space);
     tokio::spawn(fill(writer, None, body, SpillMode::Allowed));
     reader
 }
 
-/// Returns a [`PipeReader`] of a stored body whose first piece has been read.
+/// Sends a stored body, whose first piece has been read already, through a pipe. Returns the
+/// [`PipeReader`].
 pub(crate) fn after(first: Bytes, rest: BodyStream, space: &Arc<SpoolSpace>) -> PipeReader {
     let (writer, reader) = pipe(space);
     tokio::spawn(fill(writer, Some(first), rest, SpillMode::No));
@@ -163,15 +166,16 @@ async fn fill(writer: PipeWriter, first: Option<Bytes>, mut body: BodyStream, sp
         if let Some(piece) = piece
             && writer.write(piece, spill).await.is_err()
         {
-            // Without a client, only a short rest of the body is read, so that the response can be
-            // stored and the attempt settled.
+            // After the client has gone, the body is read to its end only if little of it is left.
+            // Reading the end stores the response and settles the attempt.
             leftover = leftover.saturating_sub(length);
             if leftover == 0 {
                 return;
             }
         }
         let next = {
-            // Dropping this future half-way would lose the response that is being stored.
+            // `next` is pinned and kept here: dropping it half-way would lose the response that is
+            // being stored.
             let mut next = std::pin::pin!(body.next());
             tokio::select! {
                 next = &mut next => next,
@@ -205,7 +209,7 @@ fn pipe(space: &Arc<SpoolSpace>) -> (PipeWriter, PipeReader) {
 struct ClientGone;
 
 impl PipeWriter {
-    /// Writes a piece, and waits while there is no space for it.
+    /// Writes a piece, and waits while the pipe has no space for it.
     ///
     /// # Errors
     /// Returns [`ClientGone`] if the client has gone.
@@ -235,7 +239,7 @@ impl PipeWriter {
             return Ok(false);
         }
         if self.spill(&mut state, piece).is_err() {
-            // The disk is full, so that the body waits for its client.
+            // The disk is full: the piece is written again when the client has read others.
             self.0.space.give_back(piece.len() as u64);
             return Ok(false);
         }

@@ -1,4 +1,5 @@
-//! Responses of the gateway itself, without a response of an origin: JSON problems (RFC 9457).
+//! The responses that the gateway itself creates if an origin has not responded: JSON problems (RFC
+//! 9457).
 //!
 //! A problem has `Retry-After` if waiting helps, and `Proxy-Status` (RFC 9209) for other
 //! intermediaries.
@@ -18,24 +19,24 @@ use crate::{NAME, headers};
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
-/// A problem that becomes a response of the gateway itself.
+/// A problem that the gateway sends as its response.
 pub(crate) struct ProblemResponse {
     status: StatusCode,
     /// The reason, as a word for programs.
     reason: String,
     /// The reason, as a sentence for people.
     detail: String,
-    /// The error type of RFC 9209.
+    /// The error type in `Proxy-Status`, defined by RFC 9209.
     error: &'static str,
     retry_after: Option<Duration>,
     more: Map<String, Value>,
     header: Option<(HeaderName, HeaderValue)>,
-    /// The waits of the request, if it reached the hub.
+    /// The waits of the request as `Server-Timing`; `None` if the request did not reach the hub.
     timing: Option<String>,
 }
 
 impl ProblemResponse {
-    /// Creates a problem from a status, a word and a sentence.
+    /// Creates a problem from a status, a word for programs and a sentence for people.
     pub(crate) fn new(status: StatusCode, reason: &str, detail: impl Into<String>) -> Box<Self> {
         Box::new(Self {
             status,
@@ -49,13 +50,14 @@ impl ProblemResponse {
         })
     }
 
-    /// Sets the time until the next attempt.
+    /// Sets `Retry-After`: the client should wait this long before its next attempt.
     pub(crate) fn after(mut self: Box<Self>, wait: Duration) -> Box<Self> {
         self.retry_after = Some(wait);
         self
     }
 
-    /// Returns the problem of a CONNECT request: the gateway does not support tunnels.
+    /// Returns the problem of a CONNECT request to `authority`: the gateway does not support
+    /// tunnels.
     pub(crate) fn tunnel(authority: &str) -> Box<Self> {
         let detail = format!(
             "CONNECT would hide the requests from the limits; ask for \
@@ -65,7 +67,8 @@ impl ProblemResponse {
         Self::new(StatusCode::NOT_IMPLEMENTED, "tunnel", detail)
     }
 
-    /// Returns the problem of a client that may not use the gateway, for an [`AccessDenial`].
+    /// Returns the problem that tells a client why it may not use the gateway, for an
+    /// [`AccessDenial`].
     pub(crate) fn denied(denied: AccessDenial) -> Box<Self> {
         match denied {
             AccessDenial::Token => {
@@ -160,7 +163,8 @@ impl ProblemResponse {
     }
 }
 
-/// Returns the status for an [`ErrorKind`] of the hub, and its error type in RFC 9209.
+/// Returns the status for an [`ErrorKind`] of the hub, and the error type that RFC 9209 defines for
+/// it.
 fn status_of(kind: &ErrorKind) -> (StatusCode, &'static str) {
     match kind {
         ErrorKind::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "http_request_denied"),
@@ -198,7 +202,7 @@ fn status_of(kind: &ErrorKind) -> (StatusCode, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use docstokg_hub::{Cause, Host, Journey, RetryLater, StatedBy};
+    use docstokg_hub::{Cause, Host, Journey, RefusedBy, RetryLater, StatedBy};
 
     use super::*;
 
@@ -225,6 +229,7 @@ mod tests {
             host: Host::parse("a.example").unwrap(),
             wait: Duration::from_millis(29_500),
             stated_by: StatedBy::Breaker,
+            by: RefusedBy::Host,
         };
         assert_eq!(retry_after(Some(later)), Some(HeaderValue::from(30)));
         assert_eq!(retry_after(None), None);

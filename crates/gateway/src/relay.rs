@@ -24,9 +24,9 @@ use crate::{Gateway, NAME};
 
 /// Maximum time in which a client sends its body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum pause of a client while it sends its body.
+/// Maximum time for which a client may send no byte of its body.
 const BODY_PAUSE: Duration = Duration::from_secs(15);
-/// The methods in `Allow`. Other methods are relayed as well.
+/// The methods in the `Allow` field of the response to OPTIONS. Other methods are relayed as well.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE";
 /// Maximum number of resolvers that clients may name. Each resolver has its own breaker.
 const MAX_RESOLVERS: usize = 256;
@@ -37,7 +37,7 @@ const MAX_RESOLVER: usize = 64;
 pub(crate) enum ClientBody {
     /// The rest of the body is in memory.
     Whole(Option<Bytes>),
-    /// The body arrives through a pipe.
+    /// The body arrives through a pipe, see [`pipe`].
     Piped(PipeReader),
 }
 
@@ -98,7 +98,8 @@ impl Gateway {
         self.take_own_authority(&mut parts);
         let form = TargetForm::of(&parts.method, &parts.uri);
         let wanted = self.targets.read(&parts.method, &parts.uri);
-        // The health is not secret: service managers query it without a token.
+        // The health check needs no token, because service managers have none; its result is not
+        // secret.
         let judged = if wanted == RequestTarget::Health {
             self.access.check_page(&parts.headers)
         } else {
@@ -126,8 +127,8 @@ impl Gateway {
         }
     }
 
-    /// Removes the authority from a URL of the gateway itself. Programs that use the gateway as
-    /// their proxy send the whole URL.
+    /// Removes the authority from a URL of the gateway itself, which leaves the path. Programs that
+    /// use the gateway as their proxy send the whole URL for its own pages, too.
     fn take_own_authority(&self, parts: &mut Parts) {
         let is_own = |authority: &http::uri::Authority| self.access.is_name(authority.as_str());
         if parts.method == Method::CONNECT || !parts.uri.authority().is_some_and(is_own) {
@@ -146,7 +147,7 @@ impl Gateway {
         Ok(page("text/plain; version=0.0.4; charset=utf-8", metrics()))
     }
 
-    /// Sends a request through the hub.
+    /// Sends a request through the hub, and returns its response.
     ///
     /// # Errors
     /// Returns a [`ProblemResponse`] for a request that must not be relayed or has no response.
@@ -183,7 +184,7 @@ impl Gateway {
         Ok(response)
     }
 
-    /// Reads the body of a client's request into the shared memory.
+    /// Reads the body of a client's request. The returned [`BodySpace`] reserves its memory.
     ///
     /// # Errors
     /// Returns a [`ProblemResponse`] for a body that is too long, too slow or broken.
@@ -208,7 +209,7 @@ impl Gateway {
         }
     }
 
-    /// Collects the pieces of a body, each after reserving its memory.
+    /// Collects the pieces of a body, and reserves memory for each in `space` first.
     async fn collect(
         &self,
         mut body: Incoming,
@@ -282,11 +283,12 @@ impl Gateway {
         Ok(match self.provenance() {
             Provenance::UserSupplied => request,
             Provenance::Discovered => request.discovered(),
+            Provenance::Untrusted => request.untrusted(),
         })
     }
 
-    /// Checks the name of a resolver, and limits the number of names, because each has its own
-    /// state.
+    /// Returns the name of a resolver if it is valid. The number of names is limited, because the
+    /// hub keeps state for each.
     fn resolver(&self, name: &str) -> Result<String, Box<ProblemResponse>> {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         let is_name = !name.is_empty() && name.len() <= MAX_RESOLVER && name.bytes().all(is_word);
@@ -306,8 +308,8 @@ impl Gateway {
         ))
     }
 
-    /// Returns the [`Provenance`] of targets: named by the operator, or by a client, which must not
-    /// reach internal addresses.
+    /// Returns the [`Provenance`] of the URLs of requests. The operator has chosen a single origin.
+    /// Other URLs come from clients, which must not reach internal addresses.
     fn provenance(&self) -> Provenance {
         if self.targets.origin.is_some() {
             Provenance::UserSupplied
@@ -334,7 +336,8 @@ impl Gateway {
         };
         headers::incoming(&mut head.headers, head.version, &journey, stored);
         if head.status == StatusCode::TOO_MANY_REQUESTS {
-            // Clients obey a declared wait; the limits delay them afterwards.
+            // Many clients wait only if `Retry-After` tells them to. After that time, the limits of
+            // the hub delay their requests as necessary.
             let wait = head.headers.entry(RETRY_AFTER);
             wait.or_insert(HeaderValue::from_static("1"));
         }
@@ -342,14 +345,14 @@ impl Gateway {
             ProblemResponse::new(StatusCode::BAD_GATEWAY, "body", error.to_string())
         };
         let body = if has_no_body(method, &head) {
-            // The server does not read a body that it does not send. Reading to the end here
+            // The server never polls the body of a response that has none. Reading to its end here
             // settles the attempt, and stores the response before the next request.
             while body.next().await.map_err(broken)?.is_some() {}
             ClientBody::Whole(None)
         } else if body.is_live() {
             ClientBody::Piped(pipe::through(body, &self.spool))
         } else {
-            // Most stored bodies are one piece.
+            // Most stored bodies consist of one piece, which needs no pipe.
             match body.next().await.map_err(broken)? {
                 None => ClientBody::Whole(None),
                 Some(first) if has_all(&head.headers, &first) => ClientBody::from(first),
@@ -375,8 +378,8 @@ fn too_slow(missed: &str) -> Box<ProblemResponse> {
     ProblemResponse::new(StatusCode::REQUEST_TIMEOUT, "request_body", why)
 }
 
-/// Returns the response to a request that ends at the gateway: the traced request, or the allowed
-/// methods.
+/// Returns the gateway's own response to a request whose `Max-Forwards` ends here: the received
+/// request for TRACE, the allowed methods for OPTIONS.
 fn last_recipient(parts: &Parts, url: &Url) -> Response<ClientBody> {
     let (kind, text) = if parts.method == Method::TRACE {
         let line = format!("TRACE {} {:?}", docstokg_hub::redact(url), parts.version);
@@ -392,12 +395,12 @@ fn last_recipient(parts: &Parts, url: &Url) -> Response<ClientBody> {
     response
 }
 
-/// Returns the declared length of a message.
+/// Returns `Content-Length`; `None` if the field is missing or invalid.
 fn length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Returns whether a piece is the whole body.
+/// Returns whether `piece` is the whole body, according to `Content-Length`.
 fn has_all(headers: &HeaderMap, piece: &Bytes) -> bool {
     length(headers) == Some(piece.len())
 }

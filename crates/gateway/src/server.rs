@@ -1,4 +1,5 @@
-//! Connections: accepted up to a limit, closed when idle or stuck, and ended gracefully.
+//! The connections of the gateway: accepted up to a limit, closed if idle or stuck, and ended
+//! gracefully.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,9 +21,9 @@ use tokio::time::{Instant, Sleep};
 use crate::client::{ClientAddress, ClientConnection, ClientConnections};
 use crate::{Gateway, GatewayOptions};
 
-/// Maximum time in which a client sends the head of a request, idle time included.
+/// Maximum time until a client has sent the head of its next request, idle time included.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum time for which a client does not read its response.
+/// Maximum time for which the gateway waits until its client reads more of a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum size of the head of a request, in bytes.
 const MAX_HEAD: usize = 64 << 10;
@@ -37,7 +38,7 @@ pub struct GatewayServer {
     of_clients: Arc<ClientConnections>,
 }
 
-/// An accepted connection, with its place among the connections until its end.
+/// An accepted connection. It counts against the limits on connections until dropped.
 struct AcceptedConnection {
     stream: TcpStream,
     client: ClientAddress,
@@ -62,20 +63,20 @@ impl GatewayServer {
         })
     }
 
-    /// Returns the address in use.
+    /// Returns the address on which the server listens, with the port that the system has chosen.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.gateway.access.address
     }
 
-    /// Returns the [`Gateway`]: the state that the connections share.
+    /// Returns the [`Gateway`], the state that all connections share.
     #[must_use]
     pub fn gateway(&self) -> Arc<Gateway> {
         Arc::clone(&self.gateway)
     }
 
-    /// Serves until `stop` becomes `true`. Then accepts no more connections, and finishes begun
-    /// requests within `grace`.
+    /// Serves until `stop` becomes `true`. The server then accepts no more connections, and waits
+    /// up to `grace` for active requests to finish.
     pub async fn run(self, mut stop: watch::Receiver<bool>, grace: Duration) {
         let mut connections = JoinSet::new();
         loop {
@@ -95,12 +96,12 @@ impl GatewayServer {
         }
         drop(self.listener);
         let finished = async { while connections.join_next().await.is_some() {} };
-        // Longer requests are cut off.
+        // Requests that take longer than `grace` are cut off.
         let _ = tokio::time::timeout(grace, finished).await;
     }
 
-    /// Returns an [`AcceptedConnection`], after waiting for a place among all connections. Closes
-    /// the connection at once if its client has too many.
+    /// Returns the next [`AcceptedConnection`], after waiting until the gateway has fewer than its
+    /// maximum number. Returns `None` after closing a connection whose client has too many.
     async fn accept(&self) -> io::Result<Option<AcceptedConnection>> {
         let permit = Arc::clone(&self.connections).acquire_owned().await;
         let permit = permit.map_err(io::Error::other)?;
@@ -109,7 +110,8 @@ impl GatewayServer {
         let Some(connection) = self.of_clients.open(client) else {
             return Ok(None);
         };
-        // Avoids a delay of small responses. Without this option, they are only slower.
+        // Small responses are sent without delay. If the option cannot be set, they are only
+        // slower.
         let _ = stream.set_nodelay(true);
         Ok(Some(AcceptedConnection {
             stream,
@@ -142,7 +144,8 @@ async fn serve(
         .serve_connection(TokioIo::new(WatchedConnection::new(stream)), service);
     let mut connection = std::pin::pin!(connection);
     let stopped = tokio::select! {
-        // A client that breaks off is not reported, because it knows.
+        // An error of the connection means that the client has gone, so there is no reader for a
+        // report.
         _ = connection.as_mut() => false,
         _ = stop.wait_for(|stop| *stop) => true,
     };
@@ -166,7 +169,8 @@ impl WatchedConnection {
         }
     }
 
-    /// Returns the result of a write, or an error if the write waits for too long.
+    /// Returns `written` unless it is pending; if writes are pending for longer than
+    /// [`WRITE_TIMEOUT`], returns an error.
     fn watch<T>(
         &mut self,
         context: &mut Context<'_>,

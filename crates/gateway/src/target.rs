@@ -1,21 +1,22 @@
 //! The target of a request to the gateway. Pure functions, without I/O.
 //!
 //! A program with an ordinary proxy setting sends the absolute form (`GET http://host/path`). For
-//! https it sends CONNECT, through which the hub cannot see requests. The explicit form
-//! `http://GATEWAY/https://host/path` replaces it. With a fixed origin, every path belongs to that
-//! origin.
+//! https it sends CONNECT, which the gateway refuses, because the hub could not see the requests in
+//! the tunnel. A program fetches https URLs by the explicit form instead:
+//! `http://GATEWAY/https://host/path`. If the gateway has a fixed origin, every path belongs to
+//! that origin.
 
 use http::uri::Scheme;
 use http::{Method, Uri};
 use url::Url;
 
-/// The prefix of paths of the gateway itself.
+/// The prefix of the paths that name pages of the gateway itself, such as `/-/health`.
 const OWN_PREFIX: &str = "/-/";
 
 /// The form in which a request line names its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TargetForm {
-    /// A whole URL, as programs send it to their proxy.
+    /// A whole URL or an authority, as programs send it to their proxy.
     Proxy,
     /// A path, as programs send it to a server.
     Server,
@@ -37,24 +38,24 @@ impl TargetForm {
 pub(crate) enum RequestTarget {
     /// A URL of another server.
     Url(Box<Url>),
-    /// The health of the gateway.
+    /// The page that shows whether the gateway runs.
     Health,
-    /// The metrics of the gateway.
+    /// The page with the metrics of the gateway.
     Metrics,
     /// The help page of the gateway.
     Help,
     /// A tunnel, which the gateway does not support.
     Tunnel,
-    /// A server other than the only origin.
+    /// A URL of another server, at a gateway with a single origin.
     Misdirected,
-    /// An unknown target, with the reason as text.
+    /// A target that cannot be read, with the reason as text.
     Unknown(String),
 }
 
 /// The settings for reading targets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TargetReader {
-    /// The only origin, if the gateway serves a single one.
+    /// The only origin that the gateway serves; `None` if clients name the origin in each request.
     pub(crate) origin: Option<Url>,
     /// `true` if `http` URLs of proxy clients are fetched by https.
     pub(crate) upgrade: bool,
@@ -91,7 +92,7 @@ impl TargetReader {
                 return RequestTarget::Unknown(format!("the URL cannot be read: {error}"));
             }
         };
-        // An explicit port means that the plain protocol is intended.
+        // A URL with an explicit port is not upgraded: its server expects plain http at this port.
         if self.upgrade && url.scheme() == "http" && url.port().is_none() {
             // Both schemes are special in the URL standard, so that this does not fail.
             let _ = url.set_scheme("https");
@@ -100,7 +101,7 @@ impl TargetReader {
     }
 }
 
-/// Returns whether a whole URL belongs to the origin.
+/// Returns whether a URL in absolute form belongs to the origin.
 fn is_of(origin: &Url, uri: &Uri) -> bool {
     let port = |scheme: Option<&str>| if scheme == Some("https") { 443 } else { 80 };
     let asked = uri.port_u16().unwrap_or(port(uri.scheme_str()));
@@ -125,7 +126,7 @@ fn own(path: &str) -> RequestTarget {
 
 fn at(origin: &Url, path: &str) -> RequestTarget {
     let base = origin.as_str().trim_end_matches('/');
-    // `OPTIONS *` concerns the server itself.
+    // The target `*` of OPTIONS is not a path: it names the server itself.
     if !path.starts_with('/') {
         return RequestTarget::Help;
     }
@@ -146,7 +147,8 @@ fn at(origin: &Url, path: &str) -> RequestTarget {
     }
 }
 
-/// Reads `/https://host/path`. Some programs join the two slashes to one.
+/// Reads the explicit form `/https://host/path`. Some programs join the two slashes to one, which
+/// is accepted, too.
 fn explicit(path: &str) -> RequestTarget {
     let Some(rest) = path.strip_prefix('/') else {
         return RequestTarget::Help;

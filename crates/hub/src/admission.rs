@@ -1,11 +1,12 @@
-//! The admission to a site: which request is sent now, which waits, which has a slot.
+//! The admission to a site. It decides which request is sent now, which waits, and which occupies a
+//! slot.
 //!
 //! A [`SiteAdmission`] joins the state of a site in the store with the state of this process: its
-//! admission queues and its slots. There is one queue per host, role and kind.
+//! admission queues and its slots. Each host, role and kind has its own queue.
 //!
-//! - [`admission_queue`] has the queues, and [`registry`] creates them.
+//! - [`admission_queue`] defines the queues, and [`registry`] creates them.
 //! - [`admit`] takes one attempt through its queue, and [`states`] has the waits.
-//! - [`permits`] collects and settles the permits of an attempt at all its sites.
+//! - [`permits`] takes and settles the permits of an attempt at all its sites.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,9 +49,10 @@ pub(crate) struct SiteAdmission {
     pub(crate) key: SiteKey,
     pub(crate) handle: Arc<dyn SiteHandle>,
     runtime: Arc<dyn Runtime>,
-    /// `true` if other processes also change the state. Their changes wake no request of this one.
+    /// `true` if other processes change the state of the site, too. Their changes do not wake
+    /// requests of this process.
     shared: bool,
-    /// `true` if the store replies over a network, so that an operation takes time.
+    /// `true` if operations of the store take time, because it replies over a network.
     remote: bool,
     /// The usual duration of an operation of the store.
     round_trip: round_trip::RoundTrip,
@@ -60,15 +62,15 @@ pub(crate) struct SiteAdmission {
     /// `true` if this process has changed an adaptive rate of the site.
     has_adapted: AtomicBool,
     news: Arc<SiteNews>,
-    /// The store and key that display a breaker of this process to others. Other processes show the
-    /// breaker, but do not obey it.
+    /// The store and key through which other processes see a breaker that only this process uses.
+    /// They display the breaker, but do not obey it.
     shown: Option<(Arc<dyn StateStore>, SiteKey)>,
 }
 
-/// The recipients of changes that belong to no request.
+/// The recipients of changes that no request of this process caused.
 pub(crate) struct SiteNews {
     pub(crate) observers: Arc<[Arc<dyn Observer>]>,
-    /// Counts the changes of breakers, for tasks that wait for a change.
+    /// The number of changes of breakers. Tasks that wait for a change watch it.
     pub(crate) changes: watch::Sender<u64>,
 }
 
@@ -85,17 +87,18 @@ impl SiteAdmission {
         self.health.open_until(self.runtime.boot())
     }
 
-    /// Notifies the watches of hosts that a breaker has changed.
+    /// Wakes the tasks that watch hosts: a breaker has changed.
     pub(crate) fn spread_change(&self) {
         self.news.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Displays a [`Transition`] of this process's own breaker to other processes.
+    /// Shows other processes a [`Transition`] of a breaker that only this process uses.
     fn show(&self, transition: &Transition) {
         let Some((store, key)) = &self.shown else {
             return;
         };
-        // If the store fails, the breaker is not displayed, but applies all the same.
+        // If the store fails, other processes do not see the breaker, which still applies to this
+        // one.
         match (transition.to, transition.reset, &transition.reason) {
             (BreakerState::Open, Some(reset), Some(OpenReason::EarlyProbeFailed)) => {
                 drop(store.site(key).block(reset, &OpenReason::ProbeFailed));
@@ -115,14 +118,16 @@ impl SiteAdmission {
         }
     }
 
-    /// Wakes the heads of the site's other queues: an earlier position has become free.
+    /// Wakes the heads of the site's other queues, because an earlier position has become free for
+    /// them.
     fn wake_heads_beside(&self, lane: &AdmissionQueue) {
         for other in self.lanes.lock().iter().filter(|other| !lane.is(other)) {
             other.queue.wake_head();
         }
     }
 
-    /// Wakes all waiters if the reply is `true`, now or when the reply arrives.
+    /// Wakes all waiters if the reply is `true`. If the reply has not arrived yet, a task waits for
+    /// it.
     pub(crate) fn wake_if(self: &Arc<Self>, answer: StoreReply<bool>) {
         match answer {
             StoreReply::Ready(Ok(true)) => self.wake_all(),
@@ -138,8 +143,8 @@ impl SiteAdmission {
         }
     }
 
-    /// Reports that another process or an operator has changed the breaker, and wakes the requests
-    /// that wait for it.
+    /// Wakes all waiters of the site after another process or an operator has changed the breaker,
+    /// and reports `transition` to the observers.
     fn report_change(&self, transition: Option<Transition>) {
         self.wake_all();
         let lane = self.lanes.lock().first().map(Arc::clone);
@@ -162,8 +167,8 @@ impl SiteAdmission {
         self.spread_change();
     }
 
-    /// Returns whether the site must be kept: a request uses it, or an adaptive rate of the run has
-    /// to be deleted.
+    /// Returns whether the site must be kept: a request uses it, or the run has to delete the
+    /// site's adaptive rate when it ends.
     fn is_used(&self) -> bool {
         let lanes = self.lanes.lock();
         self.has_adapted.load(Ordering::Relaxed)

@@ -1,4 +1,5 @@
-//! Reading a body: within time limits and size caps, decoded, and optionally stored in the cache.
+//! Reading a body within limits of time and size. The body is decoded and, if wanted, stored in the
+//! cache.
 
 mod pace;
 
@@ -19,13 +20,13 @@ use crate::decode::{DecodeCaps, DecodeError, DecodeStep, Decoder};
 use crate::response::ResponseHead;
 use crate::transport::{Body, SendError};
 
-/// Maximum time for decoding before other tasks may run.
+/// Maximum time for which a body is decoded without letting other tasks run.
 const DECODE_SLICE: Duration = Duration::from_millis(2);
 
-/// Maximum memory in bytes that is reserved for a body with an announced length.
+/// Maximum memory that is reserved in advance for a body with an announced length, in bytes.
 const MAX_RESERVED: u64 = 8 << 20;
 
-/// Lets other tasks run once.
+/// Lets other tasks run once, and then continues.
 async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|context| {
@@ -38,18 +39,18 @@ async fn yield_now() {
     .await;
 }
 
-/// The reason why a body did not reach its end.
+/// The reason why a body was not read to its end.
 #[derive(Debug)]
 pub(crate) enum BodyError {
     /// The origin or the network failed.
     Fault(Fault, String),
-    /// The body is larger than the cap, which the value names in bytes.
+    /// The body is larger than the allowed number of bytes, which is the value.
     TooLarge(u64),
     /// The body cannot be decoded.
     Decode(String),
-    /// The caller's deadline passed.
+    /// The deadline of the caller passed.
     Deadline,
-    /// The request cannot be continued.
+    /// The transport refused to continue the request.
     Unsendable(String),
 }
 
@@ -60,7 +61,8 @@ impl BodyError {
 }
 
 impl From<SendError> for BodyError {
-    /// In the middle of a response, every error of the origin means that the response broke off.
+    /// Converts an error that occurred in the middle of a response. An error of the origin then
+    /// means that the response broke off.
     fn from(error: SendError) -> Self {
         match error {
             SendError::Fault { fault, message } | SendError::Closed { fault, message } => {
@@ -72,15 +74,15 @@ impl From<SendError> for BodyError {
     }
 }
 
-/// The limits of reading a body: size, time and encodings.
+/// The limits within which a body is read: its size, time and encodings.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadLimits<'a> {
     /// The maximum number of decoded bytes.
     pub(crate) cap: u64,
     pub(crate) deadline: BootInstant,
-    /// Timeouts, the minimum throughput and the maximum decode ratio.
+    /// The settings for timeouts, the minimum throughput and the maximum decode ratio.
     pub(crate) config: &'a TransportConfig,
-    /// [`Coding::Decoded`] if the reader decodes the body.
+    /// [`Coding::Decoded`] if the reader must decode the body.
     pub(crate) coding: Coding,
 }
 
@@ -88,7 +90,7 @@ pub(crate) struct ReadLimits<'a> {
 pub(crate) struct BodyReader {
     body: Box<dyn Body>,
     decoder: Option<Decoder>,
-    /// `true` if the headers name more encodings than the hub decodes: the body is refused.
+    /// `true` if the headers name more encodings than the hub decodes, so that the body is refused.
     is_refused: bool,
     runtime: Arc<dyn Runtime>,
     pace: MinimumPace,
@@ -98,9 +100,9 @@ pub(crate) struct BodyReader {
     received: u64,
     delivered: u64,
     ended: bool,
-    /// The end of the body, if it was read before the last piece was returned.
+    /// The result of reading beyond the last piece, if that happened before the piece was returned.
     end: Option<Result<Option<Bytes>, BodyError>>,
-    /// The cache entry that receives every piece as well.
+    /// The cache entry in which the body is stored while it is read; `None` if it is not stored.
     keeping: Option<Box<StoringResponse>>,
     is_stored: bool,
 }
@@ -162,7 +164,7 @@ impl BodyReader {
         }
     }
 
-    /// Also stores the body in the cache, while it is read to its end.
+    /// Stores the body in the cache while it is read.
     pub(crate) fn keep(&mut self, keeping: StoringResponse) {
         self.keeping = Some(Box::new(keeping));
     }
@@ -177,7 +179,7 @@ impl BodyReader {
         self.is_stored
     }
 
-    /// Returns the [`Coding`] of the pieces: as sent, or decoded.
+    /// Returns the [`Coding`] of the pieces that the reader returns.
     pub(crate) fn coding(&self) -> Coding {
         match self.decoder {
             Some(_) => Coding::Decoded,
@@ -198,7 +200,7 @@ impl BodyReader {
     /// Refuses a body whose announced length exceeds the cap, before any of it is read.
     ///
     /// # Errors
-    /// Returns [`BodyError::TooLarge`].
+    /// Returns [`BodyError::TooLarge`] in that case.
     pub(crate) fn check_announced(&mut self) -> Result<(), BodyError> {
         match self.expected {
             Some(length) if self.decoder.is_none() && length > self.cap => {
@@ -208,10 +210,10 @@ impl BodyReader {
         }
     }
 
-    /// Returns the next decoded piece, or `None` at the end.
+    /// Returns the next piece, decoded if necessary; `None` at the end of the body.
     ///
     /// # Errors
-    /// Returns the [`BodyError`] for which the body cannot be read further.
+    /// Returns the [`BodyError`] because of which the body cannot be read further.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         if let Some(end) = self.end.take() {
             return end;
@@ -223,8 +225,8 @@ impl BodyReader {
         self.pass_on(&piece).await;
         let is_last = self.decoder.is_none() && self.expected == Some(self.received);
         if is_last && matches!(piece, Ok(Some(_))) {
-            // Stored before the reader has the last piece, so that the reader's next request finds
-            // this response in the cache.
+            // The end is read before the last piece is returned, so that the response is stored by
+            // then. The reader's next request then finds it in the cache.
             let end = self.next_piece().await;
             self.pass_on(&end).await;
             self.end = Some(end);
@@ -232,7 +234,7 @@ impl BodyReader {
         piece
     }
 
-    /// Passes a piece or the end to the cache. A body that breaks off is not stored.
+    /// Passes a piece, or the end of the body, to the cache. A body that breaks off is not stored.
     async fn pass_on(&mut self, piece: &Result<Option<Bytes>, BodyError>) {
         match piece {
             Ok(Some(piece)) => {
@@ -304,8 +306,8 @@ impl BodyReader {
         Ok(Some(chunk))
     }
 
-    /// Decodes the received bytes up to the next piece. Every few steps, the method checks the
-    /// deadline and lets other tasks run.
+    /// Decodes the received bytes up to the next piece. During long decoding, checks the deadline
+    /// and lets other tasks run.
     async fn decode(&mut self) -> Result<Option<Bytes>, BodyError> {
         let mut begun = self.runtime.boot();
         while let Some(decoder) = &mut self.decoder {
@@ -375,8 +377,8 @@ impl BodyReader {
         let Some(second) = self.next().await? else {
             return Ok(first);
         };
-        // Reserved memory that is not written takes no physical memory. A growing vector would
-        // leave its earlier allocations behind.
+        // Reserved memory takes no physical memory until it is written. A vector that grows instead
+        // would leave its earlier allocations behind.
         let announced = self.expected.filter(|_| self.decoder.is_none());
         let announced = announced.unwrap_or(0).min(MAX_RESERVED).min(self.cap);
         let announced = usize::try_from(announced).unwrap_or(0);
@@ -389,7 +391,7 @@ impl BodyReader {
         Ok(all.into())
     }
 
-    /// Reads up to `most` bytes and drops the rest, because the response no longer matters.
+    /// Reads up to `most` bytes of a response that no longer matters, and drops the rest.
     pub(crate) async fn preview(&mut self, most: usize) -> Result<Bytes, BodyError> {
         let mut kept = Vec::new();
         while kept.len() < most {

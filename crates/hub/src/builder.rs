@@ -1,4 +1,4 @@
-//! The construction of a [`Hub`]: every part except the configuration has a default.
+//! The construction of a [`Hub`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,19 @@ use crate::store;
 use crate::transport::wire::WireOptions;
 use crate::transport::{Transport, TransportError, WireTransport};
 
-/// Builds a [`Hub`]. Every part except the configuration has a default.
+/// Builds a [`Hub`] from a [`Config`]. Every other part has a default.
+///
+/// ```
+/// use docstokg_hub::stores::clock::SystemClock;
+/// use docstokg_hub::stores::memory::MemoryStore;
+/// use docstokg_hub::{Hub, config};
+/// use std::sync::Arc;
+///
+/// let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+/// let hub = Hub::builder(config::load::shipped()?).store(store).build()?;
+/// assert_eq!(hub.sites(), 0, "a hub learns of hosts by requests");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct HubBuilder {
     config: Arc<Config>,
     runtime: Arc<dyn Runtime>,
@@ -75,7 +87,7 @@ impl HubBuilder {
         self
     }
 
-    /// Replaces the source of random numbers, such as by a seeded [`Random`].
+    /// Replaces the source of random numbers, for example by a seeded [`Random`].
     #[must_use]
     pub fn random(mut self, random: Random) -> Self {
         self.random = random;
@@ -97,43 +109,45 @@ impl HubBuilder {
     }
 
     /// Stores responses in this [`CacheStore`] instead of the configured one. No other process may
-    /// use the store.
+    /// use that store.
     #[must_use]
     pub fn cache(mut self, cache: CacheStore) -> Self {
         self.cache = Some(cache);
         self
     }
 
-    /// Sets the directory of the configured store, unless its DSN names a path.
+    /// Sets the directory of the configured store, which applies unless the DSN of the store names
+    /// a path.
     #[must_use]
     pub fn state_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.state_dir = Some(directory.into());
         self
     }
 
-    /// Sets the receiver of a sentence when the configured store becomes unavailable, and when it
-    /// is available again.
+    /// Sets the callback that receives a sentence for the user when the configured store becomes
+    /// unavailable, and when it is available again.
     #[must_use]
     pub fn notice(mut self, notice: AvailabilityNotice) -> Self {
         self.notice = notice;
         self
     }
 
-    /// Adds an [`Observer`] of events.
+    /// Adds an [`Observer`] that receives all events of the hub.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
         self
     }
 
-    /// Sets the [`WireOptions`] for connections. The connect timeout comes from the configuration.
+    /// Sets the [`WireOptions`] of connections, except the connect timeout, which the configuration
+    /// sets.
     #[must_use]
     pub fn wire(mut self, wire: WireOptions) -> Self {
         self.wire = wire;
         self
     }
 
-    /// Builds the [`Hub`], with the configured store unless [`HubBuilder::store`] was called.
+    /// Builds the [`Hub`]. The configured store is opened unless [`HubBuilder::store`] was called.
     ///
     /// # Errors
     /// Returns a [`BuildError`] if the transport cannot be set up or the store cannot be opened.
@@ -202,8 +216,8 @@ impl HubBuilder {
         })))
     }
 
-    /// Opens the [`StoredResponses`] of the cache that was passed to the builder, otherwise the
-    /// configured one.
+    /// Returns the cache that was passed to the builder; otherwise opens the configured one.
+    /// Returns `None` if there is no cache.
     fn open_cache(&mut self, headers: &DefaultHeaders) -> Option<StoredResponses> {
         let (store, sharing) = match self.cache.take() {
             Some(store) => (store, Sharing::Process),

@@ -1,6 +1,6 @@
-//! The response cache: looked up before breaker and limiter, updated after the response.
+//! The response cache. It is looked up before breaker and limiter, and updated after the response.
 //!
-//! The rules are those of [`docstokg_policy::freshness`]; responses live in a [`CacheStore`].
+//! The rules are those of [`docstokg_policy::freshness`]; responses are stored in a [`CacheStore`].
 //!
 //! - [`look_up`] finds a response, or makes a [`CachePlan`] for the response of the origin.
 //! - [`store_response`] stores that response while its body is read, and [`validate`] processes a
@@ -9,8 +9,8 @@
 //!
 //! The hub stores bodies decoded, without `Content-Encoding` and without the encoded length.
 //! Requests for a range and resumed downloads bypass the cache. Responses to relayed requests are
-//! stored as sent, in their own key space, and ranges of them are served. Without a configured
-//! cache, nothing here runs.
+//! stored as sent, in their own key space; requests for a range of them are served from the cache.
+//! Without a configured cache, no code of this module runs.
 
 mod flights;
 mod key;
@@ -75,15 +75,16 @@ impl ResponseCache {
     }
 }
 
-/// The store of a cache, and the flights of requests that share responses.
+/// The store of a cache, with the flights of requests that wait for its responses.
 pub(crate) struct StoredResponses {
     store: CacheStore,
     flights: CacheFlights,
     holder: Holder,
     sharing: Sharing,
-    /// Limits the number of validations in the background.
+    /// The slots for validations in the background, which limit their number.
     background: Arc<Semaphore>,
-    /// The fields of a request without its own fields, as the cache sees them, by role.
+    /// The header fields of a request that adds none of its own, as the cache compares them.
+    /// Indexed by role.
     plain_fields: [Arc<HeaderMap>; 3],
 }
 
@@ -97,7 +98,8 @@ pub(crate) enum Sharing {
 }
 
 impl StoredResponses {
-    /// Wraps a [`CacheStore`] with at most `background` validations at once.
+    /// Creates the cache over a [`CacheStore`], with at most `background` validations in the
+    /// background at once.
     pub(crate) fn new(
         store: CacheStore,
         sharing: Sharing,
@@ -127,8 +129,7 @@ pub(crate) struct StoredAnswer {
     stored: Arc<StoredResponse>,
 }
 
-/// Decodes the metadata of a [`CacheEntry`]. Returns `None` if they cannot be decoded, which is a
-/// miss.
+/// Decodes the metadata of a [`CacheEntry`]. Returns `None`, which counts as a miss, if that fails.
 fn decode(metadata: &[u8]) -> Option<StoredResponse> {
     serde_json::from_slice(metadata).ok()
 }

@@ -1,7 +1,7 @@
 //! The interfaces to time, random numbers and background work.
 //!
-//! No other part of the hub reads a clock, sleeps, takes random numbers or spawns tasks by itself.
-//! Simulations and tests replace them.
+//! No other module of the hub reads a clock, sleeps, takes random numbers or spawns tasks directly,
+//! so that simulations and tests can replace all of these.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -23,11 +23,11 @@ pub trait Runtime: Clock {
     /// Returns a [`Sleep`] until `at`, which completes at once if `at` has passed.
     fn sleep_until(&self, at: BootInstant) -> Sleep;
 
-    /// Runs work in the background.
+    /// Runs work in the background, without a way to wait for its end.
     fn spawn(&self, work: BoxFuture<'static, ()>);
 
-    /// Returns whether the process may be paused, so that time passes while nothing runs. `false`
-    /// for simulated time.
+    /// Returns whether the operating system may pause the process, so that time passes while no
+    /// code runs. `false` for simulated time.
     fn can_pause(&self) -> bool {
         false
     }
@@ -54,7 +54,7 @@ impl Runtime for TokioRuntime {
 
     #[expect(clippy::disallowed_methods, reason = "this is the interface to it")]
     fn spawn(&self, work: BoxFuture<'static, ()>) {
-        // Outside of a runtime, as at the end of a program, the work is dropped.
+        // Without a runtime, as at the end of a program, the work is dropped.
         if let Ok(home) = tokio::runtime::Handle::try_current() {
             home.spawn(work);
         }
@@ -64,8 +64,8 @@ impl Runtime for TokioRuntime {
     fn sleep_until(&self, at: BootInstant) -> Sleep {
         let clock = self.0;
         Box::pin(async move {
-            // tokio's timer rounds to a millisecond and does not count suspend: the boot clock
-            // decides if the time is over.
+            // tokio's timer rounds to a millisecond and does not count the time of a suspended
+            // machine, so the boot clock decides whether `at` has passed.
             loop {
                 let left = at.since(clock.boot());
                 if left.is_zero() {
@@ -77,8 +77,8 @@ impl Runtime for TokioRuntime {
     }
 }
 
-/// Waits for `work` until `until`, and returns `None` if the time is over first. A timer is created
-/// only if the work is not done at once.
+/// Waits for `work`, at most until `until`. Returns `None` if the work has not ended by then. A
+/// timer is created only if the work does not end at once.
 pub async fn before<T>(
     runtime: &dyn Runtime,
     until: BootInstant,
@@ -99,7 +99,7 @@ pub async fn before<T>(
     .await
 }
 
-/// Random numbers from a seed: the same seed yields the same numbers.
+/// A source of random numbers. The same seed yields the same numbers.
 #[derive(Clone, Debug)]
 pub struct Random(Arc<Mutex<fastrand::Rng>>);
 

@@ -1,8 +1,8 @@
 //! The hub's configuration, resolved and ready to use.
 //!
-//! Configuration has two steps. [`settings`] has the written values, key by key, with their
+//! The configuration has two forms. [`settings`] has the written values, key by key, with their
 //! positions. [`settings::Settings::resolve`] converts them to this [`Config`], or returns every
-//! problem at once. The hub itself sees only a [`Config`]. [`docstokg_config`] reads, layers and
+//! problem at once. The hub itself uses only a [`Config`]. [`docstokg_config`] reads, layers and
 //! shows sections.
 
 use std::collections::HashMap;
@@ -68,25 +68,27 @@ pub struct LimitsConfig {
     pub hosts: HashMap<Host, HostLimitsConfig>,
     /// The [`Backend`] of the limiter's state.
     pub backend: Backend,
-    /// The parameters of adaptive rates. [`LimitsConfig::adapts`] and the entries of hosts switch
-    /// them on.
+    /// The parameters of adaptive rates. [`LimitsConfig::adapts`] and [`HostLimitsConfig::adapts`]
+    /// determine the hosts whose rates adapt.
     pub adaptive: AdaptivePolicy,
-    /// `true` if rates adapt to throttling, at hosts without their own setting.
+    /// `true` if rates adapt to throttling at hosts that do not set this themselves.
     pub adapts: bool,
-    /// Maximum number of requests in flight over all hosts, or `None` without a limit.
+    /// Maximum number of requests in flight over all hosts; `None` for no limit.
     pub max_inflight: SourcedValue<Option<NonZeroU32>>,
-    /// The [`BudgetLimits`] of services, each within the site that receives the service's requests.
+    /// The [`BudgetLimits`] of services, by name. Each applies within the site that receives the
+    /// requests of the service.
     pub services: HashMap<Arc<str>, BudgetLimits>,
-    /// The time by which each window is extended against late arrivals.
+    /// The time by which each window is extended, because requests may arrive late at the origin.
     pub guard: Duration,
-    /// The spreading of requests over windows without their own setting. A bulk run sets
-    /// [`Pacing::Even`].
+    /// The way in which requests are spread over windows that do not set this themselves. A bulk
+    /// run sets [`Pacing::Even`].
     pub pacing: Pacing,
-    /// The [`LearnSetting`] of all hosts, if given.
+    /// The [`LearnSetting`] that the user sets for all hosts, if any.
     pub learn: Option<SourcedValue<LearnSetting>>,
-    /// The [`LearnSetting`] of hosts without a setting. A bulk run sets [`LearnSetting::Tighten`].
+    /// The [`LearnSetting`] of hosts for which the user sets none. A bulk run sets
+    /// [`LearnSetting::Tighten`].
     pub learn_unless_set: LearnSetting,
-    /// Maximum distance between requests that a learned limit may demand.
+    /// Maximum time between two requests that a learned limit may demand.
     pub slowest_learned: Duration,
     /// The [`RateHeadersConfig`] of hosts without an entry.
     pub headers: RateHeadersConfig,
@@ -99,11 +101,12 @@ pub struct HostLimitsConfig {
     pub roles: [RoleLimits; 3],
     /// The [`BudgetLimits`] of kinds of requests, by name.
     pub kinds: HashMap<Arc<str>, BudgetLimits>,
-    /// The cost of a request in credits, for kinds with their own cost.
+    /// The cost of a request in credits, for the kinds that have a cost of their own.
     pub kind_credits: HashMap<Arc<str>, NonZeroU32>,
     /// The [`LearnSetting`] of this host, if given.
     pub learn: Option<SourcedValue<LearnSetting>>,
-    /// The setting of adaptive rates for this host, if given.
+    /// `true` if the rates of this host adapt to throttling; `None` if [`LimitsConfig::adapts`]
+    /// decides.
     pub adapts: Option<SourcedValue<bool>>,
     /// The effect of rate headers at this host.
     pub headers: RateHeadersConfig,
@@ -114,7 +117,7 @@ pub struct HostLimitsConfig {
 pub struct RateHeadersConfig {
     /// The effect of rate headers on limits.
     pub trust: TrustWord,
-    /// The form of a reset.
+    /// The form in which a header declares the time of a reset.
     pub reset: ResetWord,
 }
 
@@ -123,17 +126,19 @@ pub struct RateHeadersConfig {
 pub struct RoleLimits {
     /// The windows that apply together. An empty list means no limit.
     pub rates: SourcedValue<Vec<Window>>,
-    /// Maximum wait of a request for the rate.
+    /// Maximum wait of a request for a rate limit.
     pub max_delay: SourcedValue<Duration>,
-    /// `true` if HEAD requests use permits.
+    /// `true` if HEAD requests spend tokens of the windows.
     pub count_head: SourcedValue<bool>,
-    /// The cost of a request in credits. With the value 1, the headers of the host decide.
+    /// The cost of a request in credits. With the value 1, the cost that the host declares in its
+    /// headers replaces it.
     pub credits: NonZeroU32,
-    /// Maximum number of requests at once, or `None` without a limit.
+    /// Maximum number of requests at once; `None` for no limit.
     pub max_concurrent: SourcedValue<Option<NonZeroU32>>,
     /// `true` if `max_concurrent` applies to all processes together, through the store.
     pub shared_slots: bool,
-    /// The spreading of requests over the windows, if set.
+    /// The way in which requests are spread over the windows; `None` for that of
+    /// [`LimitsConfig::pacing`].
     pub pacing: Option<SourcedValue<Pacing>>,
 }
 
@@ -142,11 +147,12 @@ pub struct RoleLimits {
 pub struct BudgetLimits {
     /// The windows that apply together.
     pub rates: SourcedValue<Vec<Window>>,
-    /// Maximum number of requests at once, or `None` without a limit.
+    /// Maximum number of requests at once; `None` for no limit.
     pub max_concurrent: SourcedValue<Option<NonZeroU32>>,
     /// `true` if `max_concurrent` applies to all processes together, through the store.
     pub shared_slots: bool,
-    /// The spreading of requests over the windows, if set.
+    /// The way in which requests are spread over the windows; `None` for that of
+    /// [`LimitsConfig::pacing`].
     pub pacing: Option<SourcedValue<Pacing>>,
 }
 
@@ -155,21 +161,22 @@ pub struct BudgetLimits {
 pub struct Backend {
     /// The kind of store.
     pub kind: SourcedValue<BackendKind>,
-    /// The location of the store, if its kind needs one. May contain a password: never printed.
+    /// The location of the store, if its kind needs one. It may contain a password and must not be
+    /// printed.
     pub dsn: String,
-    /// The [`OnStoreFailure`] behaviour while the store does not reply.
+    /// The behaviour while the store does not reply, see [`OnStoreFailure`].
     pub on_failure: OnStoreFailure,
-    /// The number of processes that a process assumes to share the limits, if it never reached the
-    /// store.
+    /// The number of processes that are assumed to share the limits, by a process that has never
+    /// reached the store.
     pub assumed_peers: u32,
-    /// The group of users that share the store's files, or `None` for this user only.
+    /// The group of users that share the store's files; `None` if only this user may access them.
     pub group: Option<String>,
 }
 
 /// The resolved `breakers` section.
 #[derive(Clone, Debug)]
 pub struct BreakersConfig {
-    /// The store of breakers, if it differs from the store of limits.
+    /// The store of breakers; `None` if it is the store of limits.
     pub backend: Option<Backend>,
     /// The [`BreakerConfig`] of hosts and resolvers without an entry.
     pub defaults: BreakerConfig,
@@ -184,20 +191,20 @@ pub struct BreakersConfig {
 pub struct BreakerConfig {
     /// The [`BreakerPolicy`] of the breaker that all roles share.
     pub policy: Arc<BreakerPolicy>,
-    /// The policies of isolated roles, by role.
+    /// The policies of roles that count their own failures, by role; `None` for other roles.
     pub roles: [Option<Arc<BreakerPolicy>>; 3],
-    /// The [`Classifier`] that decides if a response counts as a failure.
+    /// The [`Classifier`] that decides whether a response counts as a failure.
     pub classifier: Arc<Classifier>,
 }
 
-/// Hosts that one operator's limit joins.
+/// Hosts that belong to one operator and share limits.
 #[derive(Clone, Debug)]
 pub struct SiteConfig {
     /// The name of the site.
     pub name: Arc<str>,
     /// The hosts of the site.
     pub hosts: Vec<Host>,
-    /// The [`BudgetLimits`] that the hosts share, if any.
+    /// The [`BudgetLimits`] of all hosts of the site together, if any.
     pub common: Option<BudgetLimits>,
 }
 
@@ -215,7 +222,7 @@ pub struct TransportConfig {
     pub min_throughput: u64,
     /// The time over which the throughput of a body is measured.
     pub throughput_window: Duration,
-    /// Maximum pause of a stream's reader before the stream is cancelled.
+    /// Maximum time for which the reader of a stream may pause before the stream is cancelled.
     pub consumer_timeout: Duration,
     /// Maximum size of a body in memory, decoded, in bytes.
     pub max_body: u64,
@@ -229,7 +236,7 @@ pub struct TransportConfig {
     pub allow_downgrade: bool,
     /// `true` if discovered URLs may lead to loopback, private and link-local addresses.
     pub allow_internal: bool,
-    /// The deadline of requests without their own deadline.
+    /// The deadline of requests that do not set their own; `None` for no deadline.
     pub deadline: Option<Duration>,
     /// The [`Durability`] of files.
     pub durability: Durability,
@@ -256,14 +263,15 @@ impl LimitsConfig {
         }
     }
 
-    /// Prepares for bulk runs with many requests to one host. Requests are sent at equal distances,
-    /// which every server accepts, and limits are learned unless the user sets otherwise.
+    /// Prepares the configuration for bulk runs with many requests to one host. Requests are sent
+    /// at equal distances, which every server accepts, and limits are learned. Settings of the user
+    /// take precedence.
     pub fn prepare_for_lists(&mut self) {
         self.pacing = Pacing::Even;
         self.learn_unless_set = LearnSetting::Tighten;
     }
 
-    /// Makes HEAD requests use permits, unless the user has configured that.
+    /// Lets HEAD requests spend tokens, unless the user has configured whether they do.
     pub fn count_head_unless_set(&mut self) {
         let of_hosts = self.hosts.values_mut().flat_map(|host| &mut host.roles);
         for role in self.defaults.iter_mut().chain(of_hosts) {
@@ -273,8 +281,8 @@ impl LimitsConfig {
         }
     }
 
-    /// Returns the [`AdaptivePolicy`] of a host, or `None` if its rates do not adapt. Without a
-    /// host, the result applies to hosts without an entry.
+    /// Returns the [`AdaptivePolicy`] of a host; `None` if its rates do not adapt. `None` as the
+    /// host stands for all hosts without an entry.
     #[must_use]
     pub fn adaptive_of(&self, host: Option<&Host>) -> Option<&AdaptivePolicy> {
         let own = host.and_then(|host| self.hosts.get(host)?.adapts.as_ref());
@@ -282,7 +290,7 @@ impl LimitsConfig {
             .then_some(&self.adaptive)
     }
 
-    /// Returns the costs in credits of the kinds of requests that have their own cost at a host.
+    /// Returns the kinds of requests that have their own cost at a host, with the cost in credits.
     pub(crate) fn kind_credits(&self, host: &Host) -> Box<[(Arc<str>, u32)]> {
         let own = self.hosts.get(host).into_iter();
         own.flat_map(|own| &own.kind_credits)
@@ -290,16 +298,17 @@ impl LimitsConfig {
             .collect()
     }
 
-    /// Returns the [`LearnSetting`] of a host: its own, that of all hosts, or that of the run. An
-    /// adaptive rate excludes learning.
+    /// Returns the [`LearnSetting`] of a host: its own, otherwise that of all hosts, otherwise that
+    /// of the run. If the rates of the host adapt, its limits are not learned, unless its own
+    /// setting says so.
     #[must_use]
     pub fn learn_of(&self, host: &Host) -> LearnSetting {
         self.learn_in_every_run(Some(host))
             .unwrap_or(self.learn_unless_set)
     }
 
-    /// Returns the [`LearnSetting`] of a host, or of hosts without an entry. `None` means that the
-    /// run decides.
+    /// Returns the [`LearnSetting`] that a host has in every run; `None` if each run decides.
+    /// `None` as the host stands for all hosts without an entry.
     #[must_use]
     pub fn learn_in_every_run(&self, host: Option<&Host>) -> Option<LearnSetting> {
         let own = host.and_then(|host| self.hosts.get(host)?.learn.as_ref());
@@ -310,8 +319,8 @@ impl LimitsConfig {
         }
     }
 
-    /// Returns the [`Trust`] in the rate headers of a host and the hints for reading them, or
-    /// `None` if they are ignored.
+    /// Returns the [`Trust`] in the rate headers of a host, with hints for reading them; `None` if
+    /// they are ignored.
     #[must_use]
     pub fn headers_of(&self, host: &Host) -> Option<(Trust, RateHeaderHints)> {
         let own = self.hosts.get(host).map(|host| &host.headers);
@@ -328,8 +337,8 @@ impl LimitsConfig {
         Some((trust, hints))
     }
 
-    /// Returns the [`Window`]s of a host and role. If limits are learned upwards, their ceiling
-    /// replaces the default windows.
+    /// Returns the [`Window`]s of a host and role. If limits are learned by a search, its highest
+    /// rate replaces the default windows.
     #[must_use]
     pub fn windows_of(&self, host: &Host, role: Role) -> Vec<Window> {
         let rates = &self.of(host, role).rates;
@@ -358,16 +367,13 @@ impl Config {
             .map_or_else(|| host.shared(), SiteConfig::key)
     }
 
-    /// Returns the [`SiteConfig`] with a key, or `None` for the key of a single host.
+    /// Returns the [`SiteKey`] of a host: that of its joined site, or its own.
     #[must_use]
     pub fn joined_site(&self, key: &str) -> Option<&SiteConfig> {
         self.sites.iter().find(|site| *site.key() == *key)
     }
 
-    /// Returns the budgets that a request uses, each with its name:
-    ///
-    /// - `host:role` and `host#kind` for budgets of the host;
-    /// - `site:name` for the budget of a joined site.
+    /// Returns the joined site with this key; `None` for the key of a single host.
     #[must_use]
     pub fn budgets(&self, host: &Host, role: Role, kind: Option<&str>) -> Vec<(String, &[Window])> {
         let mut budgets = vec![(
@@ -392,8 +398,8 @@ impl Config {
     }
 }
 
-/// Returns whether a key of the store is a record of crawl delays that version 0.1.0 wrote. Such a
-/// record is not a breaker.
+/// Returns true if `key` is a record of crawl delays in the store, which version 0.1.0 wrote. Such
+/// a record is not a breaker.
 #[must_use]
 pub fn is_pace(key: &str) -> bool {
     key.starts_with("pace:")
@@ -402,14 +408,15 @@ pub fn is_pace(key: &str) -> bool {
 /// The prefix of the keys of breakers of a process's local connectivity.
 const NETWORK: &str = "network:";
 
-/// Returns the [`SiteKey`] under which a process displays the breaker of its own connectivity to a
-/// host.
+/// Returns the [`SiteKey`] under which other processes see the breaker of a process's own
+/// connectivity to a host. `who` names the process.
 #[must_use]
 pub(crate) fn network_key(host: &Host, who: &str) -> SiteKey {
     format!("{NETWORK}{host} {who}").into()
 }
 
-/// Parses a key of [`network_key`], and returns its host and process. `None` for other keys.
+/// Parses a key of `network_key`, and returns its host and the name of its process; `None` for
+/// other keys.
 #[must_use]
 pub fn read_network_key(key: &str) -> Option<(Host, &str)> {
     let (host, who) = key.strip_prefix(NETWORK)?.split_once(' ')?;
@@ -439,8 +446,8 @@ impl BreakersConfig {
 impl IdentityConfig {
     /// Returns the `User-Agent` for a role: `docstokg/0.1.0 (+https://…; mailto:…)`.
     ///
-    /// Only configured parts appear. The e-mail address appears in metadata requests, and with
-    /// [`Contact::Everywhere`] in all requests.
+    /// Parts that are not configured are left out. The e-mail address is in metadata requests, and
+    /// with [`Contact::Everywhere`] in all requests.
     #[must_use]
     pub fn user_agent(&self, role: Role) -> String {
         let url = self.url.as_ref().map(|url| format!("+{url}"));

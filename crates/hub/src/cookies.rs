@@ -1,10 +1,10 @@
-//! Cookies of one run, in memory (RFC 6265): a cookie is sent back only to the site that set it.
+//! Cookies of one run, in memory (RFC 6265). A cookie is sent back only to the site that set it.
 //!
-//! Publishers set a cookie on the first response or on their identity host, and refuse requests
-//! without the cookie. Requests opt in by [`Request::cookies`](crate::Request::cookies); requests
-//! for metadata never use a jar. A jar is bounded in count and size, and never persisted, recorded
-//! or shown. A cookie for a public suffix (such as `co.uk`) is kept only for the host that set it,
-//! or rejected. So no site can set or read cookies of another.
+//! Some publishers set a cookie by their first response or on their identity host, and refuse
+//! requests without that cookie. Requests opt in by [`Request::cookies`](crate::Request::cookies);
+//! requests for metadata never use a jar. A jar is bounded in count and size, and never persisted,
+//! recorded or shown. A cookie for a public suffix (such as `co.uk`) is kept for the host that set
+//! it alone, or rejected. So no site can set or read cookies of another.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use url::Url;
 
-/// Maximum size of a cookie that is kept, in bytes. Name, value and attributes count.
+/// Maximum size of a cookie that is kept, in bytes, with its name, value and attributes.
 const MAX_COOKIE_BYTES: usize = 4_096;
 /// Maximum number of cookies that one response may set.
 const MAX_PER_ANSWER: usize = 32;
@@ -70,7 +70,7 @@ impl CookieJar {
         Some(value)
     }
 
-    /// Keeps the cookies that a response of `url` sets and may set.
+    /// Keeps those cookies of a response from `url` that it is allowed to set.
     pub(crate) fn keep(&self, url: &Url, headers: &HeaderMap) {
         let set = headers
             .get_all(SET_COOKIE)
@@ -103,7 +103,8 @@ impl CookieJar {
         if !is_known && (of_domain >= MAX_PER_DOMAIN || store.iter_any().count() >= MAX_COOKIES) {
             return;
         }
-        // A cookie that the store refuses (another site's domain, an invalid path) is not kept.
+        // The store refuses a cookie of another site's domain or with an invalid path. It is then
+        // not kept.
         let _ = store.insert_raw(cookie, url);
     }
 }
@@ -115,7 +116,7 @@ fn acceptable(mut cookie: RawCookie<'static>, url: &Url) -> Option<RawCookie<'st
     if secure && url.scheme() != "https" {
         return None;
     }
-    // The prefixes of RFC 6265bis section 4.1.3.
+    // The rules for these prefixes of names are those of RFC 6265bis section 4.1.3.
     if cookie.name().starts_with("__Secure-") && !secure {
         return None;
     }
@@ -132,10 +133,11 @@ fn acceptable(mut cookie: RawCookie<'static>, url: &Url) -> Option<RawCookie<'st
             if domain != host {
                 return None;
             }
-            // RFC 6265 section 5.3, step 5: kept for this host only.
+            // RFC 6265 section 5.3, step 5: the cookie is kept for this host only.
             cookie.unset_domain();
         }
-        // `kobe.jp` has the public suffixes `*.kobe.jp` below it, whose sites are separate.
+        // A public suffix such as `*.kobe.jp` has separate sites below `kobe.jp`, so the cookie
+        // would reach other sites.
         Some(domain) if psl::domain_str(&domain) != psl::domain_str(&host) => return None,
         _ => {}
     }

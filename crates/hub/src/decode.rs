@@ -1,9 +1,9 @@
 //! Decoding of content encodings in small steps, with caps that stop decompression bombs.
 //!
 //! Each encoding is a stage with its own input and output. A step passes at most a few kilobytes to
-//! one stage, so that the caller can check its deadline and yield in between. The caps apply inside
-//! the decoder's own writes, at every stage: a small piece that expands to gigabytes is stopped at
-//! the cap.
+//! one stage, so that the caller can check its deadline and let other tasks run between steps. Each
+//! stage checks the caps while its decoder writes, so that a small piece that expands to gigabytes
+//! is stopped at the cap.
 
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
@@ -12,26 +12,26 @@ mod stage;
 
 use stage::{DecodeStage, stage};
 
-/// Minimum output in bytes before the ratio is checked.
+/// Size of the output from which on the ratio is checked, in bytes.
 const RATIO_EXEMPT_BYTES: u64 = 1 << 20;
 /// Maximum input of a stage in one step, in bytes.
 const STEP_INPUT: usize = 4 << 10;
-/// Maximum number of encodings of a body. Honest responses have one, some have two.
+/// Maximum number of encodings of a body. Honest responses have one or, rarely, two.
 const MAX_ENCODINGS: usize = 3;
 
 /// The reason why decoding failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DecodeError {
-    /// The decoded body exceeds the cap in bytes.
+    /// The decoded body is larger than the maximum number of bytes.
     TooLarge,
-    /// The decoded body exceeds the cap on its ratio to the received bytes.
+    /// The ratio of the decoded body to the received bytes is larger than the maximum.
     Bomb {
         /// The maximum ratio.
         ratio: u64,
     },
     /// The header names more encodings than [`MAX_ENCODINGS`].
     TooMany,
-    /// The body does not have the encoding that the header names.
+    /// The body is not valid in the encoding that the header names.
     Malformed(String),
 }
 
@@ -47,22 +47,23 @@ pub(crate) struct DecodeCaps {
 pub(crate) enum DecodeStep {
     /// Decoded bytes.
     Plain(Vec<u8>),
-    /// No output yet, but more work to do.
+    /// The step yielded no bytes, but further steps may.
     Working,
-    /// All received bytes are decoded.
+    /// All received bytes are decoded, so that further steps need another chunk.
     Idle,
 }
 
 /// Decodes a body, with one stage for each of its encodings.
 pub(crate) struct Decoder {
-    /// The stages in order. The last encoding in the header was applied last and is decoded first.
+    /// The stages in order of decoding. The encoding that the header names last was applied last,
+    /// so it is decoded first.
     stages: Vec<Box<dyn DecodeStage>>,
-    /// The input that waits for each stage.
+    /// For each stage, the bytes that it has not decoded yet.
     inputs: Vec<StageInput>,
     caps: DecodeCaps,
     received: u64,
     finishing: bool,
-    /// The number of stages that have ended.
+    /// The number of stages, from the first, whose data has ended.
     ended: usize,
 }
 
@@ -96,8 +97,8 @@ impl StageInput {
 }
 
 impl Decoder {
-    /// Creates the decoder for `Content-Encoding`. Returns `None` without encodings, or for
-    /// encodings that the hub does not request: such bodies stay encoded.
+    /// Creates the decoder for `Content-Encoding`. Returns `None` if the header names no encoding,
+    /// or one that the hub does not request: the body then stays encoded.
     ///
     /// # Errors
     /// Returns [`DecodeError::TooMany`] if the header names more than [`MAX_ENCODINGS`] encodings.
@@ -138,7 +139,8 @@ impl Decoder {
         self.inputs[0].add(chunk.to_vec());
     }
 
-    /// Ends the input: an incomplete stream is then malformed.
+    /// Declares that no input follows. If the encoded data is incomplete, further steps report it
+    /// as malformed.
     pub(crate) fn finish(&mut self) {
         self.finishing = true;
     }
@@ -180,7 +182,8 @@ impl Decoder {
         }
     }
 
-    /// Sets the maximum output of a stage up to the end of the next step.
+    /// Sets the maximum output of the stage at `place`, which applies until the end of the next
+    /// step.
     fn limit(&mut self, place: usize) {
         let by_ratio = RATIO_EXEMPT_BYTES.max(self.received.saturating_mul(self.caps.ratio));
         let last = place + 1 == self.stages.len();

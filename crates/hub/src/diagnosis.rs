@@ -1,7 +1,8 @@
-//! The diagnosis of a host: its budgets, and the obstacle of its next request.
+//! The diagnosis of a host: the state of its budgets, and the reason why its next request would
+//! have to wait.
 //!
-//! The report shows the state of the store at the moment of the query, without any request to the
-//! host.
+//! The report shows the state of the store at the moment of the query, without sending a request to
+//! the host.
 
 use std::time::Duration;
 
@@ -24,25 +25,25 @@ use crate::clock::BootInstant;
 use crate::config::read_network_key;
 use crate::hub::Hub;
 
-/// The prospects of the next request of one host and role.
+/// The budgets of one host and role, and the wait that its next request would have.
 #[derive(Clone, Debug)]
 pub struct Diagnosis {
     /// The role of the request.
     pub role: Role,
     /// The [`BudgetReport`] of each budget that the request uses.
     pub budgets: Vec<BudgetReport>,
-    /// The [`BreakerState`] that applies to the request.
+    /// The [`BreakerState`] of the breaker that applies to the request.
     pub state: BreakerState,
-    /// The time until a request that is sent now would be admitted.
+    /// The time until a request that is made now would be admitted.
     pub eligible_in: Duration,
-    /// The [`Obstacle`] that such a request waits for, or `None` if it need not wait.
+    /// The [`Obstacle`] because of which that request would have to wait; `None` if it would not.
     pub because: Option<Obstacle>,
-    /// The processes that cannot reach the host from their network, and wait for that.
+    /// The processes that cannot reach the host from their network, and wait until they can.
     pub unreachable: Vec<Unreachable>,
     /// The learned limits of the host, for all roles together.
     pub learned: Option<LearnedReport>,
-    /// The quotas that the host declares in rate headers, by the name of the budget. Permits since
-    /// then are subtracted.
+    /// The quotas that the host declared in rate headers, by the name of the budget. Tokens that
+    /// were spent since then are subtracted.
     pub stated: Vec<(String, RateHeaderReading)>,
 }
 
@@ -51,13 +52,13 @@ pub struct Diagnosis {
 pub struct LearnedReport {
     /// The limits that refusals have confirmed.
     pub limits: Vec<ConfirmedLimit>,
-    /// `true` if a search for a limit is under way.
+    /// `true` while the hub searches for a limit by raising the rate.
     pub searching: bool,
-    /// The time for which no request is sent because of refusals.
+    /// The time for which no request is sent, because the host refused requests.
     pub pause: Duration,
 }
 
-/// A process that cannot reach a host from its network. Other processes may send requests.
+/// A process that cannot reach a host from its network. This does not stop other processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreachable {
     /// The name of the process.
@@ -68,21 +69,22 @@ pub struct Unreachable {
     pub retry_in: Duration,
 }
 
-/// The obstacle that a request waits for.
+/// The reason why a request has to wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// A limit, and its [`LimitBasis`].
+    /// A window is used up. The [`LimitBasis`] says where it comes from.
     Limit(Window, LimitBasis),
-    /// A number of requests with earlier reservations. The window itself has capacity left.
+    /// Earlier requests, of which this is the number, have reserved the next permits. The window
+    /// itself is not used up.
     Queue(usize, Window),
-    /// The breaker, with its reason.
+    /// The breaker is open or half-open, for the reason that the text names.
     Breaker(String),
     /// All shared slots are in use.
     Slots,
 }
 
 impl Obstacle {
-    /// Returns the limit that delays the request, if the obstacle is a limit.
+    /// Returns the window that delays the request; `None` if the obstacle is not a limit.
     #[must_use]
     pub fn limit(&self) -> Option<&Window> {
         match self {
@@ -93,7 +95,7 @@ impl Obstacle {
         }
     }
 
-    /// Returns whether the configuration can change the obstacle.
+    /// Returns whether a change of the configuration can remove the obstacle.
     #[must_use]
     pub fn is_configured(&self) -> bool {
         match self {
@@ -134,20 +136,20 @@ pub struct BudgetReport {
     pub name: String,
     /// The source of the budget's windows.
     pub source: LimitSource,
-    /// Each window with its number of used permits. Empty if this process does not know the
+    /// Each window with its number of spent tokens. Empty if this process does not know the
     /// windows.
     pub windows: Vec<(Window, u64)>,
-    /// The number of waiting requests with a reservation, over all processes.
+    /// The number of requests of all processes that wait with a reservation.
     pub waiting: usize,
-    /// The used slots and the number of slots, if processes share them.
+    /// The number of slots in use and the number of all slots, if processes share them.
     pub slots: Option<(usize, u32)>,
-    /// The share of the rate that the adaptive rate leaves.
+    /// The multiplier of the configured rates, as the adaptive rate has set it.
     pub multiplier: f64,
-    /// The latest waits: the time since the end of each, and its duration.
+    /// The latest waits for this budget: the time since the end of each, and its length.
     pub waits: Vec<(Duration, Duration)>,
 }
 
-/// The source of a budget's windows.
+/// The origin of a budget's windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitSource {
     /// The configuration of this process.
@@ -156,15 +158,16 @@ pub enum LimitSource {
     RobotsTxt,
 }
 
-/// Returns whether more permits of a window were used than it allows.
+/// Returns whether more tokens of a window were spent than it allows.
 #[must_use]
 pub fn is_exceeded(window: &Window, used: u64) -> bool {
     used > u64::from(window.limit.get())
 }
 
 impl BudgetReport {
-    /// Returns the windows with more used permits than this configuration allows. Other processes
-    /// then have larger limits, and rarely leave capacity for requests of this configuration.
+    /// Returns the windows of which more tokens were spent than this configuration allows. Other
+    /// processes then have higher limits, and rarely leave tokens for requests under this
+    /// configuration.
     pub fn exceeded(&self) -> impl Iterator<Item = &(Window, u64)> {
         self.windows
             .iter()
@@ -173,8 +176,8 @@ impl BudgetReport {
 }
 
 impl Hub {
-    /// Returns a [`Diagnosis`] for each role of a host: the state of its budgets, and the obstacle
-    /// of its next request.
+    /// Returns a [`Diagnosis`] for each role of a host: the state of its budgets, and the wait of
+    /// its next request.
     ///
     /// # Errors
     /// Returns a [`StoreError`] if the store fails.
@@ -197,8 +200,9 @@ impl Hub {
             let ask = AdmissionRequest {
                 role,
                 quota_lane: lane.quota_lane(),
-                // A request of a bulk run waits instead of being refused: even pacing refuses no
-                // request.
+                // The request waits as long as necessary, like one of a bulk run. With an earlier
+                // instant, it would be refused because of even pacing, although it could be sent
+                // later.
                 latest: BootInstant::FAR,
                 backlog: backlog(&budgets),
                 ..AdmissionRequest::at_once(&lane.costs, policy)
@@ -240,7 +244,7 @@ impl Hub {
         Ok(found)
     }
 
-    /// Returns the [`Unreachable`] processes: those that cannot reach a host from their network.
+    /// Returns the [`Unreachable`] processes, which cannot reach a host from their network.
     async fn unreachable(&self, host: &Host) -> Result<Vec<Unreachable>, StoreError> {
         let mut found = Vec::new();
         for key in self.store().list().await? {
@@ -248,7 +252,8 @@ impl Hub {
                 continue;
             };
             let view = self.store().site(&key).view().await?;
-            // The row of a killed process stays for a while.
+            // The entry of a process that was killed stays in the store for a while, and is left
+            // out.
             if let Some((until, reason)) = view.open_until()
                 && may_run(who)
             {
@@ -275,7 +280,7 @@ fn learned(view: &SiteView) -> Option<LearnedReport> {
     says_something.then_some(report)
 }
 
-/// Returns the [`BudgetReport`] of a budget with configured windows.
+/// Returns the [`BudgetReport`] of a budget whose windows are configured.
 fn configured_budget(view: &SiteView, cost: &BudgetCost) -> Option<BudgetReport> {
     let budget = view.site.budgets().get(cost.budget)?;
     let used = |window: &Window| (*window, budget.used(&cost.windows, window, view.now));
@@ -288,8 +293,8 @@ fn configured_budget(view: &SiteView, cost: &BudgetCost) -> Option<BudgetReport>
     })
 }
 
-/// Returns the [`RateHeaderReading`]s of the quotas that a host declares for a role. Quotas of
-/// kinds and services have no role, and are listed with the first role.
+/// Returns the quotas that a host declares for a role. Quotas of kinds and services have no role,
+/// so they are listed with the first role.
 fn stated(view: &SiteView, host: &Host, role: Role) -> Vec<(String, RateHeaderReading)> {
     let own = BudgetKey::Role(host.clone(), role).to_string();
     let is_role = |lane: &str| {
@@ -307,14 +312,14 @@ fn stated(view: &SiteView, host: &Host, role: Role) -> Vec<(String, RateHeaderRe
         .collect()
 }
 
-/// Returns the [`BudgetReport`] of the crawl delay, if a process obeys one for this host.
+/// Returns the [`BudgetReport`] of the host's crawl delay; `None` if no process obeys one.
 fn crawl_delay_budget(view: &SiteView, host: &Host) -> Option<BudgetReport> {
     let name = BudgetKey::CrawlDelay(host.clone()).to_string();
     let budget = view.budgets.iter().position(|other| *other == name)?;
     budget_report(view, budget, LimitSource::RobotsTxt)
 }
 
-/// Returns the [`BudgetReport`] of a budget without its windows.
+/// Returns the [`BudgetReport`] of a budget, with an empty list of windows.
 fn budget_report(view: &SiteView, budget: usize, source: LimitSource) -> Option<BudgetReport> {
     let name = view.budgets.get(budget)?.clone();
     let budget = view.site.budgets().get(budget)?;
@@ -330,8 +335,8 @@ fn budget_report(view: &SiteView, budget: usize, source: LimitSource) -> Option<
     })
 }
 
-/// Replaces [`LimitBasis::StatedOrLearned`] by its actual basis: a declared quota, or a learned
-/// limit.
+/// If the basis of a limit is [`LimitBasis::StatedOrLearned`], replaces it by the actual one: a
+/// declared quota, or a learned limit.
 fn stated_or(obstacle: Obstacle, ask: &AdmissionRequest, view: &SiteView) -> Obstacle {
     let Obstacle::Limit(window, LimitBasis::StatedOrLearned) = obstacle else {
         return obstacle;
@@ -349,8 +354,8 @@ fn stated_or(obstacle: Obstacle, ask: &AdmissionRequest, view: &SiteView) -> Obs
     }
 }
 
-/// Returns the number of requests that are assumed to follow. A waiting request indicates a run, so
-/// that the number is then unlimited.
+/// Returns the number of requests that are assumed to follow the next one. If a request waits, a
+/// bulk run is assumed, and the number is unlimited.
 fn backlog(budgets: &[BudgetReport]) -> u32 {
     if budgets.iter().any(|budget| budget.waiting > 0) {
         u32::MAX
@@ -374,8 +379,8 @@ fn obstacle(
     }
 }
 
-/// Returns the [`Obstacle`] for a window that delays a request: a limit, the queue, or a learned
-/// limit.
+/// Returns the [`Obstacle`] for the window that delays a request: the window itself, or the
+/// requests that have reserved it.
 fn rate_obstacle(window: Window, lane: &AdmissionQueue, budgets: &[BudgetReport]) -> Obstacle {
     let basis = lane.basis_of(&window);
     let is_full = |budget: &BudgetReport| {

@@ -1,8 +1,9 @@
-//! Writing a body to a file: under a temporary name, hashed on the way, then renamed.
+//! Writes a body to a file: under a temporary name, hashed while it is written, and renamed at the
+//! end.
 //!
 //! At every moment, the final name has no file, the old file or the complete new file. Temporary
-//! files are removed when a download fails. A killed process leaves a recognisable file named
-//! `.NAME.part-…`.
+//! files are removed when a download fails. A killed process leaves a file that its name
+//! `.NAME.part-…` identifies.
 
 use std::fs::{File, FileType};
 use std::io::{self, Write};
@@ -33,8 +34,8 @@ pub(crate) use partial::{ResumableDownload, ResumeStart};
 use sync::Syncer;
 pub use transfer::Transfer;
 
-/// The writer of all files of a hub: durability, batched synchronisation and names of temporary
-/// files.
+/// Writes all files of a hub. It knows their durability, synchronises them in batches, and numbers
+/// the temporary files.
 #[derive(Clone)]
 pub(crate) struct FileWriter {
     /// The [`Durability`] of finished files.
@@ -68,8 +69,7 @@ impl FileWriter {
         }
     }
 
-    /// Finishes a download: the file appears under its final name, with the configured
-    /// [`Durability`].
+    /// Finishes a download: renames the file to its final name, with the configured [`Durability`].
     pub(crate) async fn finish(&self, part: PartFile) -> io::Result<SavedFile> {
         part.finish(self.durability, &self.syncer).await
     }
@@ -83,19 +83,20 @@ impl FileWriter {
 /// A file that is being written.
 pub(crate) struct PartFile {
     file: File,
-    /// The temporary name, or `None` for a device, which is written directly and never replaced.
+    /// The temporary path; `None` for a device, which is written directly and never replaced.
     part: Option<PathBuf>,
     path: PathBuf,
     hash: FileHashing,
     ends: FileEnds,
     bytes: u64,
     done: bool,
-    /// The [`ResumableDownload`] of the file, if any: its part file is kept after an interruption.
+    /// The [`ResumableDownload`] whose part file is kept after an interruption; `None` if the
+    /// download cannot be resumed.
     partial: Option<ResumableDownload>,
 }
 
 impl PartFile {
-    /// Creates the temporary file in the directory of the final one.
+    /// Creates a temporary file in the directory of the final one.
     fn create(path: &Path, tag: u64) -> io::Result<Self> {
         if path.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
@@ -156,8 +157,8 @@ impl PartFile {
         }
     }
 
-    /// Opens a device such as `/dev/null`. A rename onto the device would replace it for every
-    /// process.
+    /// Opens a device such as `/dev/null`, to write to it directly: a rename would replace the
+    /// device for every process.
     fn device(path: &Path, kind: FileType) -> io::Result<Self> {
         if !kind.is_char_device() {
             return Err(io::Error::new(
@@ -239,7 +240,7 @@ impl Drop for PartFile {
             return;
         }
         if let Some(part) = &self.part {
-            // A temporary file that cannot be removed stays behind. Its name is recognisable.
+            // A temporary file that cannot be removed stays behind, but its name identifies it.
             let _ = std::fs::remove_file(part);
         }
     }
@@ -254,12 +255,13 @@ fn shortened(name: &std::ffi::OsStr) -> String {
     text
 }
 
-/// The target file of a body.
+/// The file to which a body is written.
 pub(crate) struct FileTarget<'a> {
     pub(crate) files: &'a FileWriter,
     pub(crate) path: Arc<Path>,
-    /// `true` if an attempt continues an earlier one, which may belong to an earlier process.
+    /// `true` if the download may continue an earlier attempt, even one of an earlier process, and
+    /// can be continued itself.
     pub(crate) resume: bool,
-    /// The [`Transfer`] that shows the progress to the caller.
+    /// The [`Transfer`] that shows the progress to the caller, if any.
     pub(crate) transfer: Option<Arc<Transfer>>,
 }

@@ -1,4 +1,5 @@
-//! The errors of a fetch. Messages name the problem, the place and the cause; hints name a remedy.
+//! The errors of a fetch. A message names the problem, the place and the cause; a hint names a
+//! remedy.
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ pub use refused::{RefusedBy, RefusedRequest};
 
 /// A fetch that failed.
 ///
-/// Its message names the problem and, after retries, their number and duration. Only
-/// [`source`](std::error::Error::source) has the cause. [`FetchError::sentence`] has both.
+/// Its message names the problem and, after retries, their number and duration. The cause is
+/// separate, in [`source`](std::error::Error::source). [`FetchError::sentence`] has both.
 #[derive(Debug)]
 pub struct FetchError {
     /// The kind of error, with its details.
@@ -31,7 +32,7 @@ pub struct FetchError {
 impl std::fmt::Display for FetchError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.kind)?;
-        // Each redirect was a successful attempt.
+        // Each redirect was a successful attempt, so it is not counted among the retries.
         let attempts = self.journey.attempts.saturating_sub(self.journey.redirects);
         if attempts > 1 {
             let elapsed = seconds(self.journey.elapsed);
@@ -49,6 +50,20 @@ impl std::error::Error for FetchError {
 
 impl FetchError {
     /// Returns the message with all its causes.
+    ///
+    /// ```
+    /// use docstokg_hub::Request;
+    /// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+    /// # let simulation = Simulation::exact();
+    /// # let (hub, _web) = simulation.hub([OriginScript::new("a.example")]);
+    /// # simulation.block_on(async move {
+    /// let request = Request::get("http://unknown.example/".parse()?);
+    /// let error = hub.fetch(request).await.unwrap_err();
+    /// assert_eq!(error.kind.class(), "dns");
+    /// assert!(error.sentence().starts_with("unknown.example: the name could not be resolved"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut sentence = self.to_string();
@@ -62,7 +77,7 @@ impl FetchError {
     }
 }
 
-/// The message of the network, the TLS layer or the origin.
+/// The message of the network, the TLS layer or the origin about a fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Cause(String);
@@ -81,7 +96,21 @@ impl From<String> for Cause {
     }
 }
 
-/// The reason for which a fetch failed.
+/// The reason why a fetch failed.
+///
+/// ```
+/// use docstokg_hub::{ErrorKind, Request};
+/// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+/// # let simulation = Simulation::exact();
+/// # let origin = OriginScript::new("a.example").route("/dump", [ScriptedReply::ok("0123456789")]);
+/// # let (hub, _web) = simulation.hub([origin]);
+/// # simulation.block_on(async move {
+/// let request = Request::get("http://a.example/dump".parse()?).max_body(4);
+/// let error = hub.fetch(request).await.unwrap_err();
+/// assert!(matches!(error.kind, ErrorKind::TooLarge { limit: 4, .. }));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -100,14 +129,14 @@ pub enum ErrorKind {
         #[source]
         error: StoreError,
     },
-    /// The deadline passed.
+    /// The deadline of the request passed.
     #[error("{host}: the deadline of {} passed {during}", seconds(*deadline))]
     Deadline {
         /// The host of the request.
         host: Host,
-        /// The deadline, from the beginning of the request.
+        /// The length of the deadline, measured from the beginning of the request.
         deadline: Duration,
-        /// The activity in which the deadline passed, as text.
+        /// The activity of the request when the deadline passed, as text.
         during: &'static str,
     },
     /// The caller cancelled the request before it was sent.
@@ -130,7 +159,7 @@ pub enum ErrorKind {
     /// The URL cannot be fetched.
     #[error("this URL cannot be fetched")]
     Url(#[from] HostError),
-    /// The target has an internal address, and the URL was discovered.
+    /// The URL was found in a response, and its host has an internal address.
     #[error("{host} leads to the internal address {address}, which a discovered URL may not reach")]
     Internal {
         /// The host of the URL.
@@ -152,7 +181,7 @@ pub enum ErrorKind {
         /// The host of the URL.
         host: Host,
     },
-    /// The robots.txt of the host cannot be read, so that no request is sent to the host for now.
+    /// The robots.txt of the host cannot be read. Until it can be, no request is sent to the host.
     #[error(
         "the robots.txt of {host} cannot be read, so nothing is requested there{}: {why}",
         if retry_in.is_some() { " for now" } else { "" }
@@ -165,7 +194,7 @@ pub enum ErrorKind {
         /// The time until another attempt is useful, or `None` if waiting does not help.
         retry_in: Option<Duration>,
     },
-    /// The cache has no usable response, and the request may not be sent to the origin.
+    /// The cache has no usable response, and the request may only be served from the cache.
     #[error("{host}: no stored answer can be used, and the origin may not be asked")]
     NotCached {
         /// The host of the URL.
@@ -179,7 +208,7 @@ pub enum ErrorKind {
         /// The maximum size in bytes.
         limit: u64,
     },
-    /// The body cannot be decoded, or expands suspiciously.
+    /// The body cannot be decoded, or expands by more than the maximum ratio.
     #[error("{host}: the body cannot be decoded: {why}")]
     Decode {
         /// The host of the request.
@@ -194,7 +223,7 @@ pub enum ErrorKind {
         host: Host,
         /// The weight of the request.
         weight: u32,
-        /// The smallest limit of its windows.
+        /// The largest weight that all windows of the request allow.
         limit: u32,
     },
     /// The file could not be written.
@@ -205,7 +234,7 @@ pub enum ErrorKind {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The request itself is malformed.
+    /// The request itself is malformed, for the reason in the text.
     #[error("the request cannot be sent: {0}")]
     Unsendable(String),
 }
@@ -233,8 +262,22 @@ fn fault_sentence(fault: Fault) -> &'static str {
 }
 
 impl ErrorKind {
-    /// Returns the [`RefusedRequest`] if the hub's own breaker or limiter refused the request, so
-    /// that a later attempt is useful.
+    /// Returns the [`RefusedRequest`] if a breaker or the limiter of the hub refused the request,
+    /// which may then be sent later; otherwise `None`.
+    ///
+    /// ```
+    /// use docstokg_hub::{Host, Request};
+    /// use std::time::Duration;
+    /// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+    /// # let simulation = Simulation::exact();
+    /// # let (hub, _web) = simulation.hub([OriginScript::new("a.example")]);
+    /// # simulation.block_on(async move {
+    /// hub.block(&Host::parse("a.example")?, Duration::from_secs(60), "maintenance").await?;
+    /// let error = hub.fetch(Request::get("http://a.example/".parse()?)).await.unwrap_err();
+    /// assert!(error.kind.refused().is_some(), "the request may be sent later");
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     #[must_use]
     pub fn refused(&self) -> Option<&RefusedRequest> {
         match self {

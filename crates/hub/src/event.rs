@@ -1,4 +1,4 @@
-//! Events of requests, as reported to observers. An [`Observer`] receives events, and never changes
+//! Events of requests, as reported to observers. An [`Observer`] receives events, but cannot change
 //! a decision.
 
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::error::RefusedBy;
 use crate::journey::StaleReason;
 use crate::request::RateWait;
 
-/// An event of a request, as observers receive it.
+/// An event that an [`Observer`] receives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// The instant of the event.
     pub at: BootInstant,
-    /// The number of the request, from 1 in each hub. 0 for events that belong to no request.
+    /// The number of the request, from 1 in each hub; 0 for an event that belongs to no request.
     pub request: u64,
     /// The host of the request.
     pub host: Host,
@@ -48,21 +48,21 @@ pub enum EventKind {
         method: http::Method,
         /// The resolver that the request belongs to, if any.
         resolver: Option<Arc<str>>,
-        /// The kind of request, if the host has a budget for it.
+        /// The kind of the request, if the host has a budget for it.
         kind: Option<Arc<str>>,
         /// The service that the request belongs to, if the service has a budget.
         service: Option<Arc<str>>,
         /// The weight of the request.
         weight: u32,
-        /// The [`RateWait`] that the request allows.
+        /// The maximum wait for a rate limit that the request accepts, as a [`RateWait`].
         wait: RateWait,
     },
-    /// The robots.txt of the host allows the URL.
+    /// The robots.txt of the host was read, and allows the URL.
     Robots {
         /// The minimum time between two requests that the robots.txt demands.
         crawl_delay: Option<Duration>,
     },
-    /// The cache has no response for the request.
+    /// The cache has no usable response for the request.
     CacheMiss,
     /// The cache served the response.
     CacheHit {
@@ -82,40 +82,42 @@ pub enum EventKind {
         status: StatusCode,
         /// The age of the response.
         age: Duration,
-        /// The reason for serving a stale response.
+        /// The reason why a stale response was served.
         reason: StaleReason,
     },
     /// The cache stored the response of the origin.
     CacheStored,
-    /// The request was admitted and is sent.
+    /// The request was admitted, and is about to be sent.
     Go {
         /// The number of the attempt, from 1.
         attempt: u32,
         /// `true` for a probe of a half-open breaker.
         probe: bool,
-        /// The time that the request waited for the rate.
+        /// The time that the request waited for a rate limit.
         rate_delay: Duration,
-        /// The window that the request waited for last.
+        /// The window that the request waited for last; `None` if no window delayed it.
         rate_window: Option<Window>,
         /// The time that the request waited for slots.
         slot_wait: Duration,
-        /// The time that the request waited for a breaker.
+        /// The time that the request waited for a breaker that was open or half-open.
         breaker_wait: Duration,
-        /// The [`BreakerState`] of the resolver, if the request belongs to one.
+        /// The [`BreakerState`] of the resolver's breaker; `None` if the request belongs to no
+        /// resolver.
         resolver: Option<BreakerState>,
     },
-    /// A HEAD request was admitted without using permits.
+    /// A HEAD request was admitted without spending tokens, because HEAD requests of the host are
+    /// free.
     HeadSkipped,
     /// The request waits for a window.
     WaitRate {
         /// The end of the wait.
         until: BootInstant,
-        /// The window, or `None` for the jitter of a probe.
+        /// The window; `None` if the request waits for the random delay of a probe.
         window: Option<Window>,
-        /// The [`LimitBasis`] of the window.
+        /// The [`LimitBasis`] of the window: its source, such as the configuration or a header.
         basis: LimitBasis,
     },
-    /// The request waits behind others for the same host and role.
+    /// The request waits behind other requests for the same host and role.
     WaitTurn {
         /// The earliest instant at which the request can be admitted.
         not_before: BootInstant,
@@ -124,86 +126,87 @@ pub enum EventKind {
     },
     /// The request waits for a free slot.
     WaitSlot,
-    /// The request waits for others in flight, because the last requests to the host failed. So an
-    /// outage meets few requests.
+    /// The request waits for the results of others in flight, because the last requests to the host
+    /// failed. So few requests are sent during an outage.
     WaitCaution {
-        /// The number of failures in a row.
+        /// The number of failures in a row at the host.
         failures: u32,
     },
-    /// The request waits because the host has just recovered from an outage, and requests start
-    /// gradually.
+    /// The request waits because the host has just recovered from an outage, after which the rate
+    /// grows slowly.
     WaitSlowStart {
         /// The end of the wait.
         until: BootInstant,
     },
     /// The request waits for the end of a block, or for the result of a probe.
     WaitBreaker {
-        /// The latest end of the wait.
+        /// The latest end of the wait, which a change of the breaker may end earlier.
         until: BootInstant,
-        /// The [`OpenReason`] of the breaker.
+        /// The [`OpenReason`] why the breaker opened.
         reason: OpenReason,
         /// `true` if a probe is in flight.
         probing: bool,
     },
-    /// A block began before the request was sent, so that its permit was given back.
+    /// The host or an operator blocked requests before this one was sent. Its permit was given
+    /// back.
     GivenBack,
-    /// The request was refused and used no permit.
+    /// The request was refused, and spent no token.
     Refused {
         /// The [`Refusal`] with its reason and its end.
         refusal: Refusal,
         /// The breaker or limit that refused the request.
         by: RefusedBy,
-        /// The time that the request had waited for the rate.
+        /// The time that the request had waited for a rate limit.
         waited: Duration,
-        /// The [`LimitBasis`] of the limit that refused the request.
+        /// The [`LimitBasis`] of the limit that refused the request: its source.
         basis: LimitBasis,
     },
     /// A breaker in shadow mode would have refused the request.
     Shadowed(Refusal),
     /// A connection was made for the request.
     Dialled {
-        /// The duration of the connection.
+        /// The time that making the connection took.
         took: Duration,
     },
     /// The headers of the response have arrived.
     Headers {
         /// The status of the response.
         status: StatusCode,
-        /// The time from the request to the headers.
+        /// The time from sending the request to its headers.
         took: Duration,
         /// The wait that the server demands by `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// The headers declare quotas or limits.
+    /// The headers of the response declare quotas or limits.
     Stated(Box<RateHeaderReading>),
-    /// The body has ended.
+    /// The body of the response has ended.
     Body {
         /// The number of bytes received over the wire.
         received: u64,
-        /// The duration of the body.
+        /// The time from the headers to the end of the body.
         took: Duration,
     },
     /// The attempt failed without a complete response.
     Fault {
         /// The class of the fault.
         fault: Fault,
-        /// The message of the fault.
+        /// The message of the fault, for people.
         message: String,
     },
     /// The result of the attempt was reported to the breaker.
     Settled {
-        /// The [`AttemptMeaning`] of the attempt for the breaker.
+        /// The [`AttemptMeaning`] of the attempt for the breaker, such as success or failure.
         outcome: AttemptMeaning,
     },
     /// A breaker changed its state.
     Breaker {
-        /// The name of the breaker: a host or site, `HOST:ROLE` for an isolated role, or
-        /// `resolver:NAME`.
+        /// The name of the breaker: a host or site, `HOST:ROLE` for a role that counts its own
+        /// failures, or `resolver:NAME`.
         key: Arc<str>,
         /// The change of state.
         transition: Transition,
     },
-    /// A breaker was found in another state: another process or an operator changed it.
+    /// This process noticed that another process or an operator changed the state of a breaker.
     BreakerSeen {
         /// The name of the breaker: a host, a site, or `resolver:NAME`.
         key: Arc<str>,
@@ -212,18 +215,18 @@ pub enum EventKind {
     },
     /// An adaptive rate changed.
     Adapted(Adjustment),
-    /// Responses confirmed a limit of the host.
+    /// Responses have confirmed a learned limit of the host.
     Learned(ConfirmedLimit),
-    /// Another attempt follows.
+    /// The attempt failed, and another one follows.
     Retry {
-        /// The instant of that attempt.
+        /// The instant of the next attempt.
         at: BootInstant,
         /// The number of the attempt that failed.
         after: u32,
     },
-    /// No further attempt follows.
+    /// The attempt failed, and no other one follows.
     Stop {
-        /// The [`StopReason`] of the request.
+        /// The [`StopReason`] why the request is not retried.
         reason: StopReason,
     },
     /// The response redirects to another URL.
@@ -233,15 +236,35 @@ pub enum EventKind {
         /// `true` if credentials and cookies are not sent to the new URL.
         stripped: bool,
     },
-    /// The request has ended. Always the last event of a request.
+    /// The request has ended. This is always its last event.
     End {
-        /// The class of the error, `cancelled` if the caller dropped the request, or `None` after a
+        /// The class of the error; `cancelled` if the caller dropped the request; `None` after a
         /// response.
         error: Option<&'static str>,
     },
 }
 
-/// Receives the events of requests. Implementations must not block.
+/// Receives the events of requests. An implementation must return without blocking.
+///
+/// ```
+/// use docstokg_hub::event::{Event, Observer};
+/// use docstokg_hub::{Hub, config};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// #[derive(Default)]
+/// struct EventCounter(AtomicU64);
+///
+/// impl Observer for EventCounter {
+///     fn note(&self, _: &Event) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+///
+/// let hub = Hub::builder(config::load::shipped()?).observer(Arc::new(EventCounter::default()));
+/// # hub.build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Observer: Send + Sync {
     /// Receives an [`Event`].
     fn note(&self, event: &Event);

@@ -1,7 +1,7 @@
 //! A single attempt: sends the request, waits for the headers, and receives the body in the
 //! delivery of the request.
 //!
-//! The outcome is returned unsettled: `fetch` reports it to breaker and limiter.
+//! This module does not settle the attempt: `fetch` reports its outcome to breaker and limiter.
 
 mod delivery;
 mod dial;
@@ -46,19 +46,20 @@ pub(crate) use delivery::{
 
 /// The context of one hop, which all attempts at the hop share.
 ///
-/// Before the cache look-up, the hop has only a name: `T` is then [`NamedHop`].
+/// `T` is [`RoutedHop`] for attempts, and [`NamedHop`] before the cache look-up, when the hop has
+/// no route yet.
 pub(crate) struct HopContext<'a, D, T = RoutedHop> {
     pub(crate) request: &'a Request,
     pub(crate) hop: &'a Hop,
     pub(crate) target: &'a T,
     pub(crate) delivery: &'a D,
-    /// The [`CachePlan`] for the response, if the cache takes part.
+    /// The [`CachePlan`] for the response; `None` if the response is not for the cache.
     pub(crate) plan: Option<&'a CachePlan>,
 }
 
 impl<D> HopContext<'_, D> {
-    /// Returns the [`Repeatable`] of the request after `fault`. A relayed request is repeated only
-    /// if a kept connection was closed.
+    /// Returns whether the request may be repeated after `fault`. A relayed request is repeated
+    /// only if the origin closed a connection that served an earlier request.
     pub(crate) fn repeatable(&self, fault: Option<Fault>) -> Repeatable {
         if self.request.relay.is_some() && fault != Some(Fault::ConnectionClosed) {
             return Repeatable::No;
@@ -67,7 +68,8 @@ impl<D> HopContext<'_, D> {
         said.unwrap_or_else(|| Repeatable::of(&self.hop.method))
     }
 
-    /// Returns whether an attempt with this end is repeated, if time and retry budget allow.
+    /// Returns whether an attempt that ended like this should be repeated, if time and retry budget
+    /// allow.
     pub(crate) fn wants_retry(
         &self,
         policy: &RetryPolicy,
@@ -84,11 +86,12 @@ pub(crate) enum AttemptOutcome<R> {
     /// A response that its headers make final, with its body: neither transient nor a redirect. A
     /// 404 is one, too.
     Received(ReceivedResponse<R>),
-    /// Any other end, which the retry policy decides about: a redirect, a 304, a refusal, a fault.
+    /// The attempt ended without a body for the caller: by a redirect, a 304, a refusal or a fault.
+    /// The retry policy decides what follows.
     Finished(AttemptFinish),
-    /// The attempt did not end, for a reason that says nothing about the origin.
+    /// The attempt was given up, for a reason that is not due to the origin.
     Abandoned(ErrorKind),
-    /// The request was not sent: a block began between the permit and the connection.
+    /// The request was not sent, because the site was blocked after the permit was given.
     Blocked,
     /// The origin ended the connection without processing the request.
     Unprocessed(String),
@@ -148,17 +151,17 @@ impl<R> ReceivedResponse<R> {
 
 /// The end of an attempt that did not deliver a body.
 pub(crate) enum AttemptFinish {
-    /// A response that the delivery does not apply to: an error or a redirect.
+    /// A response whose body is not delivered: an error or a redirect.
     Answer {
         head: Box<ResponseHead>,
         preview: Bytes,
         class: AttemptClass,
-        /// The remaining wait that the server demanded.
+        /// The wait that the server demanded by `Retry-After`.
         retry_after: Option<Duration>,
-        /// The [`Consequence`] for the next attempt, if this attempt is settled already.
+        /// The [`Consequence`] for the next attempt, if the headers settled this one.
         consequence: Consequence,
     },
-    /// No response: the network or the origin failed.
+    /// No complete response arrived, because the network or the origin failed.
     Fault { fault: Fault, message: String },
 }
 
@@ -171,8 +174,9 @@ impl AttemptFinish {
         }
     }
 
-    /// Reclassifies a closed connection. A first attempt with such an end says nothing about the
-    /// origin; a later attempt counts as a failure of the origin.
+    /// Reclassifies the end of a connection. After a first attempt, it does not count against the
+    /// origin, because the connection may have been idle for long. After a later attempt, it is a
+    /// failure of the origin.
     pub(crate) fn judged_at(self, attempt: u32) -> Self {
         match self {
             Self::Fault {
@@ -194,8 +198,8 @@ impl AttemptFinish {
         }
     }
 
-    /// Returns whether the response is a 503 that counts as a failure. Some servers use a 503 for
-    /// throttling.
+    /// Returns whether the response is a 503 that counts as a failure. It may be throttling
+    /// nevertheless, because some servers use 503 for that.
     pub(crate) fn is_unavailable(&self) -> bool {
         matches!(self, Self::Answer { head, class, .. }
             if head.status == StatusCode::SERVICE_UNAVAILABLE && class.outcome == AttemptMeaning::Failure)
@@ -217,7 +221,7 @@ impl AttemptFinish {
         }
     }
 
-    /// Returns the [`Consequence`] that was reported as soon as the headers had arrived.
+    /// Returns the [`Consequence`] for the next attempt, if the headers settled this one.
     pub(crate) fn consequence(&self) -> Consequence {
         match self {
             Self::Answer { consequence, .. } => *consequence,
@@ -225,7 +229,10 @@ impl AttemptFinish {
         }
     }
 
-    /// Converts the end of the last attempt to the [`HopResponse`] of the hop.
+    /// Converts the end of the last attempt to the response of the hop.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::Fault`] if no response arrived.
     pub(crate) fn into_response<T>(self, host: &Host) -> Result<HopResponse<T>, ErrorKind> {
         match self {
             Self::Answer { head, preview, .. } => Ok(HopResponse {
@@ -241,7 +248,8 @@ impl AttemptFinish {
     }
 }
 
-/// The departure of a request: its permit, its attempt, and its instant.
+/// A request at the moment in which it is sent: its permit, the number of its attempt, and the
+/// instant.
 #[derive(Clone, Copy)]
 struct RequestDeparture<'a> {
     permit: &'a HeldPermit,
@@ -256,14 +264,14 @@ pub(crate) struct HopResponse<T> {
     pub(crate) body: DeliveredBody<T>,
 }
 
-/// Sends requests and receives their responses.
+/// Sends the request of an attempt, and receives its response.
 pub(crate) struct Wire {
     pub(crate) config: Arc<Config>,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) headers: Arc<DefaultHeaders>,
     pub(crate) known_hosts: Arc<KnownHosts>,
-    /// Stores responses while they are received.
+    /// The cache in which responses are stored while they are received.
     pub(crate) cache: Arc<ResponseCache>,
     pub(crate) pauses: Arc<ProcessPauses>,
 }
@@ -298,7 +306,7 @@ impl Wire {
         }
     }
 
-    /// Returns the [`OutgoingRequest`] of a hop, with the headers that every request has.
+    /// Returns the [`OutgoingRequest`] of a hop, including the headers that every request has.
     fn outgoing(&self, hop: &Hop, target: &NamedHop, request: &Request) -> OutgoingRequest {
         let reach = if self.config.transport.allow_internal {
             AddressReach::Anywhere
@@ -352,8 +360,8 @@ impl Wire {
         }
     }
 
-    /// Waits for the headers of a response. Their time limit begins with the connection, and ends
-    /// at the deadline at the latest.
+    /// Waits for the headers of a response. Their timeout begins when the connection is made. The
+    /// deadline of the request ends the wait, too.
     async fn headers_of(
         &self,
         sending: impl Future<Output = Result<IncomingResponse, SendError>>,
@@ -369,7 +377,7 @@ impl Wire {
             if let Some(answer) = before(&*self.runtime, until, sending.as_mut()).await {
                 return Some(answer);
             }
-            // The connection may have come up meanwhile.
+            // The connection may have been made meanwhile, which moves the end of the timeout.
             due = watch.headers_due(connect, headers);
             if due.min(deadline) <= self.runtime.boot() {
                 return None;
@@ -389,7 +397,8 @@ enum ExchangeFailure {
 impl ExchangeFailure {
     fn from_send_error(error: SendError, left_by: DialStage) -> Self {
         match error {
-            // Origins close idle connections, sometimes while the next request is on its way.
+            // An origin may close an idle connection while the next request is on its way, which is
+            // not its failure.
             SendError::Closed { message, .. } if left_by.is_reused() => Self::Fault {
                 fault: Fault::ConnectionClosed,
                 message,

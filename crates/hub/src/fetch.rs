@@ -52,7 +52,7 @@ use crate::request::Request;
 use crate::response::ResponseHead;
 use crate::target::NamedHop;
 
-/// The final response of a request, with its record.
+/// The final response of a request, with the record of the request in its [`RequestTrack`].
 pub(crate) struct FinalResponse<T> {
     pub(crate) head: Box<ResponseHead>,
     pub(crate) body: DeliveredBody<T>,
@@ -63,12 +63,12 @@ pub(crate) struct FinalResponse<T> {
 enum HopOutcome<T> {
     /// The final response.
     Final(HopResponse<T>),
-    /// The next hop.
+    /// The next hop: a redirect, or the original URL after https was tried.
     Next(Box<Hop>),
 }
 
 impl HubParts {
-    /// Executes a request, hop by hop, up to its [`FinalResponse`].
+    /// Executes a request, hop by hop, and returns its [`FinalResponse`].
     pub(crate) async fn journey<D: Delivery>(
         &self,
         request: &Request,
@@ -207,8 +207,8 @@ impl HubParts {
             // Stage: send
             let sent = self.runtime.boot();
             let first_sent = *first_sent.get_or_insert(sent);
-            // Boxed: most requests of a bulk run wait, and need no memory for the exchange
-            // meanwhile.
+            // Boxed, so that a waiting request needs no memory for the exchange. Most requests of a
+            // bulk run wait.
             let exchange = Box::pin(self.wire.exchange(context, permits.site(), number, track));
             let exchanged = unprocessed.judge(exchange.await, target);
             track.journey.attempts += u32::from(exchanged.is_attempt());
@@ -218,8 +218,8 @@ impl HubParts {
                 }
                 AttemptOutcome::Finished(finish) => finish.judged_at(number),
                 AttemptOutcome::Abandoned(kind) => return Err(kind),
-                // The origin processed nothing. A patient request waits for the end of the block;
-                // another request is refused.
+                // The request was not processed. It enters again: while the site is blocked, a
+                // patient request then waits, and another one is refused.
                 AttemptOutcome::Unprocessed(_) | AttemptOutcome::Blocked => {
                     permits.give_back();
                     track.note(&target.host, target.role, || EventKind::GivenBack);
@@ -259,7 +259,7 @@ impl HubParts {
         }
     }
 
-    /// Reports the end of an attempt to all its breakers and limits.
+    /// Reports the end of an attempt to the breakers and limits that it concerns.
     async fn settle<D>(
         &self,
         context: &HopContext<'_, D>,
@@ -276,7 +276,8 @@ impl HubParts {
             });
         }
         let mut class = finish.class(&target.route.site.rules.classifier);
-        // A failed tentative https says nothing about a site whose URL has http.
+        // If https was only tried, its failure does not show the state of a site whose URL has
+        // http.
         let is_tentative = context.hop.or_else.is_some() && finish.fault().is_some();
         class.transient &= !is_tentative;
         let report = AttemptResult {
@@ -309,7 +310,7 @@ impl HubParts {
         }
     }
 
-    /// Returns the [`RetryDecision`]: stop, or retry at an instant.
+    /// Returns the [`RetryDecision`] after an attempt: stop, or retry at an instant.
     fn decide<D>(
         &self,
         context: &HopContext<'_, D>,
@@ -336,7 +337,8 @@ impl HubParts {
             repeatable: context.repeatable(finish.fault()),
             open_until: settled.open_until,
             is_over_budget: settled.retry_refused,
-            // A request with a bounded wait for its retry belongs to a run, which has time.
+            // A request with a bounded wait for its retry belongs to a bulk run, which can wait for
+            // a probe.
             awaits_probe: request.patience == Patience::Wait || request.retry_wait.is_some(),
             is_learned: target.route.site.rules.policy.learn.is_some(),
             asked_until: finish.retry_after().map(|asked| now + asked.min(cap)),
@@ -376,7 +378,7 @@ impl HubParts {
     }
 }
 
-/// A sent attempt at a hop.
+/// An attempt at a hop whose request was sent.
 #[derive(Clone, Copy)]
 struct SentAttempt {
     /// The number of the attempt, from 1.
@@ -384,11 +386,11 @@ struct SentAttempt {
     sent: BootInstant,
 }
 
-/// The result of a settled attempt.
+/// The effect of a settled attempt on the next one.
 struct SettledAttempt {
     class: AttemptClass,
-    /// The end of the current block, if any.
+    /// The end of the current block of the site, if it is blocked.
     open_until: Option<BootInstant>,
-    /// `true` if the retry budget of the site is used up.
+    /// `true` if the retry budget of the site is used up, so that the request is not retried.
     retry_refused: bool,
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Writes a file that appears only when it is complete.
+/// Writes a file under a temporary name, and renames it when it is complete.
 ///
 /// # Errors
 /// Returns an [`io::Error`] if the file cannot be written or renamed.
@@ -12,12 +12,12 @@ pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     std::fs::write(&beside, text)
         .and_then(|()| std::fs::rename(&beside, path))
         .inspect_err(|_| {
-            // A temporary file that cannot be removed stays behind. Its name is recognisable.
+            // A temporary file that cannot be removed stays behind, but its name identifies it.
             let _ = std::fs::remove_file(&beside);
         })
 }
 
-/// Returns the temporary name of a file that is not complete.
+/// Returns a temporary name in the same directory, for a file that is not complete.
 #[must_use]
 pub fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -1,8 +1,8 @@
-//! Flights: one of several equal requests is sent, and the others wait for its end.
+//! Flights: one of several equal requests is sent, and the others wait until it ends.
 //!
-//! A flight shares only its end: the result is stored where every request looks for it. If its
-//! leader gives up, the flight has the default end, and the next request leads. Reasons are a
-//! refusal, a deadline or a cancellation.
+//! A flight does not pass its result to the others. They look for it where the leader has stored
+//! it. If the leader gives up because of a refusal, a deadline or a cancellation, the flight has
+//! the default end, and the next request becomes the leader.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,17 +14,17 @@ use tokio::sync::Notify;
 
 type ActiveFlights<K, E> = Arc<Mutex<HashMap<K, FlightWait<E>>>>;
 
-/// The flights of a process, by key. `E` is the end of a flight; its default means that the leader
-/// gave up.
+/// The flights of a process, by key. `E` is the end of a flight, and its default value means that
+/// the leader gave up.
 pub(crate) struct FlightTable<K, E> {
     active: ActiveFlights<K, E>,
 }
 
-/// The role of a request in a flight.
+/// The role that a request has in a flight.
 pub(crate) enum FlightRole<K: Eq + Hash, E: Copy + Default> {
-    /// The request leads: it does the work for all.
+    /// The request leads: it does the work for all followers.
     Lead(Flight<K, E>),
-    /// The request follows: it waits for the end.
+    /// The request follows: it waits for the end of the leader's work.
     Follow(FlightWait<E>),
 }
 
@@ -36,7 +36,7 @@ impl<K, E> Default for FlightTable<K, E> {
 }
 
 impl<K: Clone + Eq + Hash, E: Copy + Default> FlightTable<K, E> {
-    /// Joins the flight of a key, or begins one.
+    /// Joins the flight of a key. If the key has no flight, begins one as its leader.
     pub(crate) fn join(&self, key: &K) -> FlightRole<K, E> {
         let mut active = self.active.lock();
         if let Some(ending) = active.get(key) {
@@ -52,7 +52,7 @@ impl<K: Clone + Eq + Hash, E: Copy + Default> FlightTable<K, E> {
         })
     }
 
-    /// Returns the [`FlightWait`] of a key, if the key has a flight.
+    /// Returns a [`FlightWait`] for the end of a key's flight; `None` if the key has no flight.
     pub(crate) fn ending(&self, key: &K) -> Option<FlightWait<E>> {
         self.active.lock().get(key).cloned()
     }
@@ -67,7 +67,7 @@ pub(crate) struct Flight<K: Eq + Hash, E: Copy + Default> {
 }
 
 impl<K: Eq + Hash, E: Copy + Default> Flight<K, E> {
-    /// Ends the flight with `end` for its followers.
+    /// Ends the flight, and reports `end` to its followers.
     pub(crate) fn end(mut self, end: E) {
         self.end = end;
     }
@@ -75,14 +75,15 @@ impl<K: Eq + Hash, E: Copy + Default> Flight<K, E> {
 
 impl<K: Eq + Hash, E: Copy + Default> Drop for Flight<K, E> {
     fn drop(&mut self) {
-        // Removed from the table first, so that a woken waiter begins the next flight.
+        // The flight is removed from the table first, so that a woken waiter begins the next one
+        // instead of joining this one again.
         self.active.lock().remove(&self.key);
         *self.ending.0.end.lock() = Some(self.end);
         self.ending.0.ended.notify_waiters();
     }
 }
 
-/// The pending end of a flight. Waiters continue in order of arrival.
+/// The pending end of a flight, for a waiter. Waiters are woken in order of arrival.
 pub(crate) struct FlightWait<E>(Arc<FlightOutcome<E>>);
 
 struct FlightOutcome<E> {
@@ -110,7 +111,8 @@ impl<E: Copy> FlightWait<E> {
     pub(crate) async fn wait(self) -> E {
         loop {
             let mut ended = pin!(self.0.ended.notified());
-            // Registered here: an end before the next line wakes this waiter.
+            // The waiter is registered before the end is checked, so that an end in between wakes
+            // it.
             ended.as_mut().enable();
             if let Some(end) = *self.0.end.lock() {
                 return end;
@@ -126,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the end of a flight, if it has ended.
+    /// Returns the end of a flight; `None` if it has not ended.
     fn ended(ending: FlightWait<End>) -> Option<End> {
         match pin!(ending.wait()).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(end) => Some(end),

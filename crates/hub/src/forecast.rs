@@ -1,4 +1,4 @@
-//! The forecast of a site: the time that its limits impose on many requests.
+//! The forecast of a site: the minimum time that its limits require for many requests.
 //!
 //! The forecast uses the current state of the store, and sends no request to the site.
 
@@ -20,27 +20,27 @@ use docstokg_stores::{SiteView, StoreError};
 use crate::admission::{AdmissionQueue, BudgetSetKey};
 use crate::hub::Hub;
 
-/// Minimum number of recent requests for an estimate of the permits that each uses.
+/// Minimum number of recent requests from which the number of tokens per request is estimated.
 const MIN_RECENT: u64 = 5;
 
-/// Minimum quotient of permits and requests that means more than one permit per request. Redirects
-/// and other processes use permits as well.
+/// Minimum quotient of tokens and requests that counts as more than one token per request.
+/// Redirects and requests of other processes spend tokens, too.
 const MIN_SHARED: f64 = 1.2;
 
-/// The remaining requests of one role at a site, and observations of earlier ones.
+/// The remaining requests of one role at a site, with observations of earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoleDemand {
     /// The role of the requests.
     pub role: Role,
     /// The number of remaining requests.
     pub requests: u64,
-    /// The observed distance between two requests, or zero without an observation.
+    /// The observed time between two requests; zero without an observation.
     pub distance: Duration,
-    /// The number of requests that ended within `span` before now.
+    /// The number of requests that ended in the time `span` before now.
     pub recent: u64,
     /// The time over which `recent` was counted.
     pub span: Duration,
-    /// The last known number of permits that each request used.
+    /// The last estimate of the number of tokens that each request spends.
     pub permits_each: f64,
 }
 
@@ -58,8 +58,9 @@ impl RoleDemand {
         }
     }
 
-    /// Returns the number of permits of a budget that each request uses. The estimate comes from a
-    /// long window, whose recent use by all processes is known.
+    /// Estimates the number of tokens of a budget that each request spends. For a long window, the
+    /// number of tokens that all processes spent recently is known; it is divided by the number of
+    /// recent requests.
     #[expect(clippy::cast_precision_loss, reason = "counts of requests fit")]
     fn permits_each(&self, budget: &Budget, cost: &BudgetCost, view: &SiteView) -> f64 {
         let long = cost.windows.list().iter();
@@ -72,53 +73,56 @@ impl RoleDemand {
         }
         let used = budget.used_within(window, self.span, view.now);
         let each = used as f64 / self.recent as f64;
-        // Requests in flight raise the quotient slightly above one.
+        // Requests in flight have spent tokens but have not ended, so they raise the quotient
+        // slightly above one.
         if each < MIN_SHARED { 1.0 } else { each }
     }
 }
 
-/// The forecast for the last of the requests at a site.
+/// The forecast for a number of requests to a site, that is, for the last of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SiteForecast {
     /// The time until the last request is sent.
     pub after: Duration,
-    /// The [`ForecastLimit`] that causes most of that time.
+    /// The [`ForecastLimit`] that causes most of that time, if a limit does.
     pub because: Option<ForecastLimit>,
-    /// The number of permits that each request uses.
+    /// The number of tokens that each request spends, as estimated.
     pub permits_each: f64,
-    /// The [`SitePause`] of the site, if it is paused.
+    /// The [`SitePause`] that says why the site is paused; `None` if it is not.
     pub pause: Option<SitePause>,
-    /// `true` if the shared store is lost, so that the limits are this process's share.
+    /// `true` if the shared store is unavailable, so that this process uses only its share of the
+    /// limits.
     pub is_store_lost: bool,
 }
 
 /// A limit that requests wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForecastLimit {
-    /// The host with the limit.
+    /// The host that the limit applies to.
     pub host: Host,
     /// The role that the limit applies to.
     pub role: Role,
-    /// The limit.
+    /// The window that expresses the limit.
     pub window: Window,
-    /// The [`LimitBasis`] of the limit.
+    /// The [`LimitBasis`] of the limit: its source, such as the configuration or a header.
     pub basis: LimitBasis,
 }
 
 /// The reason why no requests are sent to a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SitePause {
-    /// The host or an operator declared the end of the pause.
+    /// The host or an operator declared when the pause ends.
     Declared,
-    /// The site failed and is being probed, so that the end of the pause is unknown.
+    /// The site failed. When the pause ends is unknown, because it depends on a probe.
     Failed,
 }
 
 impl Hub {
-    /// Computes the minimum time of requests to a site, if the first may be sent after `from`.
+    /// Computes the minimum time until the last of `demands` is sent to a site, if the first may be
+    /// sent after `from`.
     ///
     /// The forecast considers the windows and their use, the pacing, learned limits and declared
-    /// quotas. `None` means that `site` is neither configured nor a host, or that `demands` is
+    /// quotas. Returns `None` if `site` is neither a configured site nor a host, or if `demands` is
     /// empty.
     ///
     /// # Errors
@@ -148,15 +152,15 @@ impl Hub {
             return Ok(None);
         };
         let handle = lane(first).site.handle.clone();
-        // The state and the costs must come from the same store.
+        // The state of the site and the costs of requests must come from the same store.
         let view = match handle.own_share(&[]) {
             Some(own) => own.view,
             None => handle.view().await?,
         };
         let role = |demand: &RoleDemand| RoleLane::new(lane(demand), *demand, view.now);
         let lanes: Vec<RoleLane> = demands.iter().map(role).collect();
-        // The requests may go to any host of a joined site, so that only the common budget is
-        // certain.
+        // The requests may go to any host of a joined site, so only the budget that all hosts share
+        // certainly applies.
         let skipped = usize::from(joined.is_some_and(|joined| joined.hosts.len() > 1));
         let mut latest = SiteForecast {
             after: Duration::ZERO,
@@ -165,7 +169,7 @@ impl Hub {
             pause: reason_of_pause(&view),
             is_store_lost: lanes.iter().any(|role| role.is_store_lost),
         };
-        // The windows recover during a pause, too.
+        // Tokens become available again during a pause, too, so the forecast begins at its end.
         let begin = view.now + from.max(pause(&view));
         for role in &lanes {
             let of_role = forecast_role(role, &lanes, &view, skipped, begin);
@@ -187,7 +191,7 @@ impl Hub {
     }
 }
 
-/// The requests of one role, with their costs.
+/// The remaining requests of one role, with the queue and the costs of each.
 struct RoleLane {
     lane: AdmissionQueue,
     costs: Vec<BudgetCost>,
@@ -214,8 +218,8 @@ struct RoleForecast {
     permits_each: f64,
 }
 
-/// Computes the time after `begin` until the last request of a role is sent, together with the
-/// requests of the other roles.
+/// Computes the time from `begin` until the last request of a role is sent. The requests of other
+/// roles that use the same budgets are considered, too.
 fn forecast_role(
     role: &RoleLane,
     lanes: &[RoleLane],
@@ -278,7 +282,7 @@ fn forecast_role(
     latest
 }
 
-/// Returns the time for which no request is sent, because of the breaker or of refusals.
+/// Returns the time until a request may be sent, after a block by the breaker or after refusals.
 fn pause(view: &SiteView) -> Duration {
     let open = view.open_until().map(|(until, _)| until.since(view.now));
     let learned = view.site.learned();
@@ -286,7 +290,7 @@ fn pause(view: &SiteView) -> Duration {
     open.into_iter().chain(refused).max().unwrap_or_default()
 }
 
-/// Returns the [`SitePause`] of the breaker, or `None` if the breaker is closed.
+/// Returns the [`SitePause`] that the breaker causes; `None` if the breaker is closed.
 fn reason_of_pause(view: &SiteView) -> Option<SitePause> {
     match (view.state(), view.open_until()) {
         (BreakerState::Closed, _) => None,
@@ -297,7 +301,7 @@ fn reason_of_pause(view: &SiteView) -> Option<SitePause> {
     }
 }
 
-/// Returns the distance between requests that the learned limits demand.
+/// Returns the time between two requests that the learned limits require.
 fn learned_distance(view: &SiteView) -> Duration {
     let of_limit = |limit: &ConfirmedLimit| {
         let amount = f64::from(limit.amount).max(0.001);
@@ -316,8 +320,8 @@ fn learned_distance(view: &SiteView) -> Duration {
     limits.map(of_limit).max().unwrap_or_default()
 }
 
-/// Returns the time after `begin` that declared quotas add for the last of `requests`, with the
-/// window of the quota. `None` means that the quotas suffice.
+/// Returns the time after `begin` until declared quotas permit the last of `requests`, with the
+/// window of the quota. Returns `None` if the quotas suffice.
 fn stated_wait(
     lane: &AdmissionQueue,
     requests: u64,

@@ -1,4 +1,4 @@
-//! Groups of requests, which are counted while they wait and can be cancelled together.
+//! Groups of requests. The waiting requests of a group are counted, and can be cancelled together.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -14,9 +14,25 @@ use tokio_util::sync::CancellationToken;
 
 /// A group of requests that belong together, such as those of a bulk run.
 ///
-/// A waiting request waits for a rate or slot, for a breaker, for a retry or for a robots.txt. The
-/// group counts such requests, so that a scheduler does not count them as busy. Cancelling the
-/// group ends them without loss. A request in flight is completed.
+/// A request of the group may wait for a rate limit, a slot, a breaker, a retry or a robots.txt.
+/// The group counts the waiting requests, so that a scheduler can start others in their place.
+/// Cancelling the group ends the waiting requests; a request in flight is completed.
+///
+/// ```
+/// use docstokg_hub::{Request, RequestGroup};
+/// use std::sync::Arc;
+/// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+/// # let simulation = Simulation::exact();
+/// # let (hub, web) = simulation.hub([OriginScript::new("a.example")]);
+/// # simulation.block_on(async move {
+/// let group = Arc::new(RequestGroup::default());
+/// group.cancel();
+/// let request = Request::get("http://a.example/".parse()?).in_group(Arc::clone(&group));
+/// assert_eq!(hub.fetch(request).await.unwrap_err().kind.class(), "cancelled");
+/// assert!(web.ledger().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct RequestGroup {
     cancellation: CancellationToken,
@@ -24,13 +40,13 @@ pub struct RequestGroup {
     more_wait: Notify,
     /// The number of remaining requests, by site and role.
     backlog: Mutex<HashMap<(SiteKey, Role), u32>>,
-    /// Maximum silence of a host for which its requests are retried.
+    /// Maximum time after a host fell silent in which its requests are retried.
     retry_limit: OnceLock<Duration>,
 }
 
 impl RequestGroup {
-    /// Limits retries: a request ends if its retry would be later than `limit` after the host fell
-    /// silent. Only the first call has an effect.
+    /// Limits retries: a request ends if its next retry would be later than `limit` after its host
+    /// fell silent. Only the first call has an effect.
     pub fn bound_retries(&self, limit: Duration) {
         let _ = self.retry_limit.set(limit);
     }
@@ -40,7 +56,7 @@ impl RequestGroup {
         self.retry_limit.get().copied()
     }
 
-    /// Ends all requests of the group that wait, now or later.
+    /// Cancels the group: its requests end if they wait now, or when they begin to wait.
     pub fn cancel(&self) {
         self.cancellation.cancel();
     }
@@ -60,8 +76,8 @@ impl RequestGroup {
     /// Sets the number of requests that the group will still send to a site, including the current
     /// one.
     ///
-    /// Even pacing spreads a long window if it has fewer permits left than that number. Zero
-    /// removes the entry, because a run may visit a million sites.
+    /// Even pacing spreads requests over a long window if it has fewer tokens left than that
+    /// number. Zero removes the entry, because a run may visit a million sites.
     pub fn set_backlog(&self, site: SiteKey, role: Role, requests: u32) {
         let mut backlog = self.backlog.lock();
         if requests == 0 {
@@ -71,7 +87,8 @@ impl RequestGroup {
         }
     }
 
-    /// Returns the number of remaining requests, or zero if unknown.
+    /// Returns the number of requests that the group will still send to a site; zero if it is
+    /// unknown.
     pub(crate) fn backlog(&self, site: &SiteKey, role: Role) -> u32 {
         let backlog = self.backlog.lock();
         backlog
@@ -80,13 +97,14 @@ impl RequestGroup {
             .unwrap_or(0)
     }
 
-    /// Waits until another request starts to wait. Returns at once if that happened since the last
-    /// call.
+    /// Waits until another request of the group begins to wait. Returns at once if that has
+    /// happened since the last call.
     pub async fn more_wait(&self) {
         self.more_wait.notified().await;
     }
 
-    /// Waits for `wait` on behalf of a request. Returns `None` if the group is cancelled first.
+    /// Waits for the future `wait` on behalf of a request, which counts as waiting meanwhile.
+    /// Returns `None` if the group is cancelled first.
     pub(crate) async fn wait<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
         let mut wait = std::pin::pin!(self.cancellation.run_until_cancelled(wait));
         let mut counted = None;
@@ -101,7 +119,7 @@ impl RequestGroup {
     }
 }
 
-/// Counts a request as waiting, until dropped.
+/// A guard that counts a request as waiting until dropped.
 struct CountedWait<'a>(&'a RequestGroup);
 
 impl<'a> CountedWait<'a> {

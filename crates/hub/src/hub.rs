@@ -1,4 +1,4 @@
-//! The hub: built once, shared by all its callers.
+//! The hub, which is built once and shared by all its callers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -59,7 +59,22 @@ impl Hub {
         HubBuilder::new(config)
     }
 
-    /// Fetches a body into memory. Every final status is a response: check `head.status`.
+    /// Fetches a body into memory. A response with any final status is returned as `Ok`, so the
+    /// caller must check `head.status`.
+    ///
+    /// ```
+    /// use docstokg_hub::Request;
+    /// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+    /// # let simulation = Simulation::exact();
+    /// # let origin = OriginScript::new("api.example").route("/work", [ScriptedReply::ok("found")]);
+    /// # let (hub, _web) = simulation.hub([origin]);
+    /// # simulation.block_on(async move {
+    /// let response = hub.fetch(Request::get("http://api.example/work".parse()?)).await?;
+    /// assert_eq!(response.head.status, 200);
+    /// assert_eq!(response.body, "found");
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     ///
     /// # Errors
     /// Returns a [`FetchError`] in these cases:
@@ -78,8 +93,9 @@ impl Hub {
         })
     }
 
-    /// Fetches like [`Hub::fetch`], with at most `keep` bytes of the body in memory. A longer body
-    /// goes to a file without a name. Meant for bodies that wait to be read.
+    /// Fetches like [`Hub::fetch`], but keeps at most `keep` bytes of the body in memory, and
+    /// writes a longer body to a file without a name. This is for responses that wait for a slow
+    /// reader.
     ///
     /// # Errors
     /// As [`Hub::fetch`], and if the file cannot be written.
@@ -101,7 +117,27 @@ impl Hub {
         })
     }
 
-    /// Fetches into a file, which appears under its name when it is complete.
+    /// Fetches a body into a file. The file appears under its name only when it is complete.
+    ///
+    /// ```
+    /// use docstokg_hub::{Request, Role};
+    /// # use docstokg_hub::{Hub, clock::BootInstant, config};
+    /// # use docstokg_origin_sim::{Listener, OriginScript, ScriptedReply, Security, SimulatedWeb};
+    /// # let origin = OriginScript::new("files.example").handler(|_, _| ScriptedReply::ok("%PDF-1.7"));
+    /// # let web = SimulatedWeb::new([origin], BootInstant::from_micros(0));
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("a.pdf");
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let listener = Listener::start(&web, Security::Plain).await?;
+    /// # let hub = Hub::builder(config::load::shipped()?).build()?;
+    /// # let url = format!("http://{}/a.pdf", listener.address).parse()?;
+    /// let downloaded = hub.download(Request::get(url).role(Role::Artifact), &path).await?;
+    /// let file = downloaded.file.expect("the status is a success");
+    /// assert_eq!((&file.path, file.bytes), (&path, 8));
+    /// assert_eq!(std::fs::read_to_string(path)?, "%PDF-1.7");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Hub::fetch`], and if the file cannot be written.
@@ -110,7 +146,7 @@ impl Hub {
         request: Request,
         path: &Path,
     ) -> Result<DownloadedResponse, FetchError> {
-        // Checked first, so that an unwritable file costs no request.
+        // The file is created first, so that no request is sent if that fails.
         self.0.files.create(path).map_err(|source| FetchError {
             kind: ErrorKind::File {
                 path: path.display().to_string(),
@@ -132,10 +168,10 @@ impl Hub {
     }
 
     /// Fetches into a file like [`Hub::download`], and continues an interrupted attempt if the
-    /// origin allows.
+    /// origin allows that.
     ///
-    /// The unfinished file is `PATH.part`, with a note beside it. The finished file is not durable
-    /// until [`Hub::keep`] is called.
+    /// An unfinished file is `PATH.part`, with a note beside it. The finished file is at `path`,
+    /// but is not durable until the caller renames it by [`Hub::keep`].
     ///
     /// # Errors
     /// As [`Hub::download`].
@@ -199,7 +235,8 @@ impl Hub {
         })
     }
 
-    /// Fetches up to the headers, and leaves the body to the caller. Retries end with the headers.
+    /// Fetches up to the headers, and leaves reading the body to the caller. Retries end when the
+    /// headers have arrived.
     ///
     /// # Errors
     /// As [`Hub::fetch`].
@@ -229,8 +266,8 @@ impl Hub {
         })
     }
 
-    /// Validates a served stale response in the background (RFC 5861 section 3), if a background
-    /// slot is free.
+    /// Validates a stale response in the background after it was served (RFC 5861 section 3), if a
+    /// background slot is free.
     fn validate_later(&self, request: &Request, track: &RequestTrack) {
         if !track.wants_validation {
             return;
@@ -240,11 +277,12 @@ impl Hub {
         };
         let mut request = Request {
             validates: true,
-            // The validation does not end with a request that the caller no longer waits for.
+            // The caller no longer waits for this request, so cancelling the caller's group must
+            // not end it.
             group: None,
             ..request.clone()
         };
-        // The complete stored response is validated, regardless of the caller's conditions.
+        // The whole stored response is validated, so the caller's conditions and range are removed.
         for name in [
             RANGE,
             IF_RANGE,
@@ -257,7 +295,7 @@ impl Hub {
         }
         let hub = self.clone();
         self.0.runtime.spawn(Box::pin(async move {
-            // A failure appears in the events. The next request validates again.
+            // A failure is reported as an event, and the next request validates again.
             let _ = hub.0.journey(&request, &ToCache).await;
             drop(slot);
         }));
@@ -269,7 +307,7 @@ impl Hub {
         self.0.cache.store()
     }
 
-    /// Blocks a host for a time, on behalf of an operator.
+    /// Blocks a host for a time, as an operator commands.
     ///
     /// # Errors
     /// Returns a [`StoreError`] if the store fails.
@@ -287,7 +325,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Closes the breaker of a host, on behalf of an operator.
+    /// Closes the breaker of a host, as an operator commands.
     ///
     /// # Errors
     /// Returns a [`StoreError`] if the store fails.
@@ -317,8 +355,8 @@ impl Hub {
         self.site(host).handle.view().await
     }
 
-    /// Deletes the adaptive rates of this run, and waits until every report has reached the store.
-    /// A program calls this method before it ends.
+    /// Deletes the adaptive rates of this run, and waits until every report of the hub has reached
+    /// the store. Programs must call this before they end.
     ///
     /// # Errors
     /// Returns a [`StoreError`] if the store fails.
@@ -361,8 +399,8 @@ impl Hub {
         self.0.admission.registry.len()
     }
 
-    /// Forgets that the robots.txt of a host could not be read, so that the next request fetches it
-    /// again.
+    /// Deletes the remembered failure to read the robots.txt of a host, so that the next request
+    /// reads the file again.
     pub async fn forget_robots_failure(&self, host: &Host) {
         self.0.robots.forget_failure(host.as_str()).await;
     }
@@ -375,7 +413,7 @@ impl Hub {
 }
 
 impl HubParts {
-    /// Begins the [`RequestTrack`] of a request, with the next number.
+    /// Begins the [`RequestTrack`] of a request, and gives the request the next number.
     pub(crate) fn begin(&self, request: &Request) -> RequestTrack {
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let deadline = request.deadline.or(self.config.transport.deadline);

@@ -13,43 +13,45 @@ use crate::error::{Disposition, ErrorKind, RetryLater};
 use crate::event::{Event, EventKind, Observer};
 use crate::target::NamedHop;
 
-/// The record of a request up to its response or error.
+/// The record of a request from its beginning to its response or error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Journey {
-    /// The number of requests that were sent, over all hops.
+    /// The number of attempts that were sent, over all hops.
     pub attempts: u32,
     /// The number of redirects that were followed.
     pub redirects: u32,
-    /// The time spent waiting for rates.
+    /// The time spent waiting for rate limits.
     pub rate_delay: Duration,
-    /// The time spent waiting for slots.
+    /// The time spent waiting for slots, because too many requests were in flight.
     pub slot_wait: Duration,
-    /// The time spent waiting for breakers.
+    /// The time spent waiting for breakers that were open or half-open.
     pub breaker_wait: Duration,
-    /// The time spent waiting for another request for the same URL.
+    /// The time spent waiting for another request for the same URL, whose response may serve this
+    /// one.
     pub flight_wait: Duration,
-    /// The time spent waiting before retries.
+    /// The time spent waiting between a failed attempt and its retry.
     pub backoff: Duration,
-    /// The time from sending to the headers, of the last attempt.
+    /// The time from sending the last attempt to the headers of its response.
     pub header_time: Duration,
-    /// The time from the headers to the end of the body, of the last attempt.
+    /// The time from the headers to the end of the body, in the last attempt.
     pub body_time: Duration,
     /// The total time of the request.
     pub elapsed: Duration,
-    /// The [`StopReason`] after a failed last attempt.
+    /// The [`StopReason`] why the last attempt was not retried; `None` if it did not fail.
     pub stopped: Option<StopReason>,
-    /// The [`RetryLater`] of the host that ended the request, if the host may serve the request
-    /// later.
+    /// The [`RetryLater`] that says when the same request may succeed, if it ended because of a
+    /// failure of its host; otherwise `None`.
     pub host_failure: Option<RetryLater>,
     /// The [`CacheUse`] on the last hop.
     pub cache: CacheUse,
-    /// The [`ForwardReason`] for which the last hop was sent to the origin, or `None` after a cache
-    /// hit.
+    /// The [`ForwardReason`] why the last hop was sent to the origin; `None` if the cache served
+    /// it.
     pub forward: Option<ForwardReason>,
 }
 
 impl Journey {
-    /// Returns the [`Disposition`] of a response that is a failure.
+    /// Returns the [`Disposition`] of a response that is a failure: the action that is left to the
+    /// caller.
     #[must_use]
     pub fn disposition(&self) -> Disposition {
         match &self.host_failure {
@@ -58,16 +60,16 @@ impl Journey {
         }
     }
 
-    /// Returns whether a response arrived over the network. `false` for a cache hit, and for a
-    /// stale response in place of a failure.
+    /// Returns whether the response arrived over the network: `false` if the cache served it, also
+    /// in place of a failure.
     #[must_use]
     pub const fn is_from_network(&self) -> bool {
         self.attempts > 0 && !matches!(self.cache, CacheUse::Stale { .. })
     }
 }
 
-/// The reason for sending a request to the origin instead of using the cache, in the words of RFC
-/// 9211 section 2.2.
+/// The reason why a request is sent to the origin instead of served by the cache. RFC 9211 section
+/// 2.2 defines the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardReason {
     /// The request bypasses the cache, or there is no cache.
@@ -76,10 +78,10 @@ pub enum ForwardReason {
     Method,
     /// No stored response matches the request.
     Miss,
-    /// The stored response needs confirmation by the origin.
+    /// The stored response must be confirmed by the origin before it is used.
     Stale,
-    /// The request does not accept the stored response, because of `no-cache` or a similar
-    /// directive, or because of a refresh.
+    /// The request does not accept the stored response, because of a directive such as `no-cache`,
+    /// or because the caller demands a refresh.
     Request,
 }
 
@@ -121,18 +123,18 @@ pub enum CacheUse {
     },
 }
 
-/// The reason for serving a stale response.
+/// The reason why a stale response was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleReason {
     /// The origin failed.
     Error,
     /// The breaker of the origin is open.
     BreakerOpen,
-    /// The response is validated in the background.
+    /// The response is validated in the background while it is served.
     Revalidating,
     /// The request accepts a stale response.
     Accepted,
-    /// The request may not be sent to the origin.
+    /// The request may only be served by the cache.
     Offline,
 }
 
@@ -163,24 +165,24 @@ impl CacheUse {
         }
     }
 
-    /// Returns whether the body comes from the cache.
+    /// Returns whether the body of the response comes from the cache.
     #[must_use]
     pub const fn is_reused(self) -> bool {
         !matches!(self, Self::None | Self::Stored)
     }
 }
 
-/// The record of a request that has not ended.
+/// The record of a request that has not ended, for events and for its [`Journey`].
 pub(crate) struct RequestTrack {
     pub(crate) journey: Journey,
     pub(crate) started: BootInstant,
     pub(crate) deadline: BootInstant,
-    /// The end of the time for retries of this hop, set after the first failure.
+    /// The instant after which this hop is not retried; set after its first failure.
     retries_end: Option<BootInstant>,
-    /// `true` if a stale response was served that has to be validated in the background.
+    /// `true` if a stale response was served and must be validated in the background.
     pub(crate) wants_validation: bool,
     request: u64,
-    /// The current hop, until its end is reported.
+    /// The host and role of the current hop; `None` after the end of the request was reported.
     at: Option<(Host, Role)>,
     runtime: Arc<dyn Runtime>,
     observers: Arc<[Arc<dyn Observer>]>,
@@ -211,7 +213,8 @@ impl RequestTrack {
         self.runtime.boot()
     }
 
-    /// Reports an [`Event`] to the observers. Calls `what` only if there are observers.
+    /// Reports an [`Event`] to the observers. Calls `what`, which may be expensive, only if there
+    /// are any.
     pub(crate) fn note(&self, host: &Host, role: Role, what: impl FnOnce() -> EventKind) {
         if !self.observers.is_empty() {
             let event = Event {
@@ -227,12 +230,13 @@ impl RequestTrack {
         }
     }
 
-    /// Sets the end of the time for retries of this hop, unless already set.
+    /// Sets the instant after which this hop is not retried, unless it is set already.
     pub(crate) fn begin_retries(&mut self, end: BootInstant) {
         self.retries_end.get_or_insert(end);
     }
 
-    /// Returns the deadline of a retry: the deadline of the request, or the end of its retries.
+    /// Returns the instant by which a retry must end: the deadline of the request, or the end of
+    /// the hop's retries if that is earlier.
     pub(crate) fn retry_deadline(&self) -> BootInstant {
         let end = self.retries_end.unwrap_or(BootInstant::FAR);
         self.deadline.min(end)
@@ -246,7 +250,7 @@ impl RequestTrack {
         }
     }
 
-    /// Begins a hop: resets the record of the previous hop, and reports the event.
+    /// Begins a hop: clears the data of the previous hop, and reports the event `what`.
     pub(crate) fn hop(&mut self, host: &Host, role: Role, what: impl FnOnce() -> EventKind) {
         self.journey.cache = CacheUse::None;
         self.journey.forward = None;
@@ -257,7 +261,7 @@ impl RequestTrack {
         self.note(host, role, what);
     }
 
-    /// Records a [`CacheUse`], and reports it.
+    /// Records and reports the [`CacheUse`] of a response.
     pub(crate) fn note_cache(&mut self, target: &NamedHop, used: CacheUse, status: StatusCode) {
         self.journey.cache = used;
         self.note(&target.host, target.role, || match used {
@@ -273,13 +277,13 @@ impl RequestTrack {
         });
     }
 
-    /// Returns the [`Journey`] up to now.
+    /// Returns the [`Journey`] of the request until now.
     pub(crate) fn so_far(&mut self) -> Journey {
         self.journey.elapsed = self.now().since(self.started);
         self.journey.clone()
     }
 
-    /// Reports the end of the request once, and returns the [`Journey`].
+    /// Reports the end of the request, unless it is reported already, and returns the [`Journey`].
     pub(crate) fn end(&mut self, error: Option<&'static str>) -> Journey {
         self.report_end(error);
         self.so_far()

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Escapes DEL and the C1 control characters in JSON text. They occur only in strings, where an
-/// escape has the same meaning.
+/// Escapes DEL and the C1 control characters in JSON text. JSON has these only in strings, where
+/// the escape has the same meaning.
 #[must_use]
 pub fn escape_controls(json: String) -> String {
     let is_control = |letter: char| matches!(letter, '\u{7f}'..='\u{9f}');
@@ -21,7 +21,8 @@ pub fn escape_controls(json: String) -> String {
     escaped
 }
 
-/// Converts a duration to milliseconds, rounded up so that a wait of this length is long enough.
+/// Converts a duration to milliseconds. The result is rounded up, so that waiting for it is long
+/// enough.
 #[must_use]
 pub fn whole_millis(length: Duration) -> u64 {
     u64::try_from(length.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! Facts about hosts by name: the hosts that users supplied, and those that do not serve https.
+//! Facts about hosts: which of them users supplied, and which do not serve https.
 
 use std::collections::HashSet;
 
@@ -9,22 +9,23 @@ use url::Url;
 use crate::request::{Provenance, Request};
 use crate::transport::AddressReach;
 
-/// Maximum number of user-supplied hosts that are remembered. Further hosts may have internal
-/// addresses only when they are requested directly.
+/// Maximum number of user-supplied hosts that are remembered. Beyond that number, a redirect to an
+/// internal address is refused even if the user supplied its host.
 const MAX_USER_SUPPLIED: usize = 65_536;
 /// Maximum number of hosts that are remembered as not serving https.
 const MAX_PLAIN_HOSTS: usize = 10_000;
 
-/// The hosts that a hub has met.
+/// The facts that a hub remembers about hosts.
 #[derive(Default)]
 pub(crate) struct KnownHosts {
     user_supplied: RwLock<HashSet<Host>>,
-    /// Hosts to which a link resolver redirects by http, and that do not serve https.
+    /// Hosts that do not serve https, although https was tried instead of the http URL of a link
+    /// resolver.
     plain: RwLock<HashSet<Host>>,
 }
 
 impl KnownHosts {
-    /// Remembers the host of the first hop of a request, if the user supplied it.
+    /// Remembers the host of a request's first hop, if the user supplied its URL.
     pub(crate) fn note_requested(&self, host: &Host, request: &Request) {
         if request.provenance == Provenance::UserSupplied
             && !self.user_supplied.read().contains(host)
@@ -36,9 +37,12 @@ impl KnownHosts {
         }
     }
 
-    /// Returns the [`AddressReach`] of a hop to a host. Only hosts that the user supplied may have
-    /// internal addresses.
+    /// Returns the [`AddressReach`] of a hop to a host. Only a host that the user supplied may have
+    /// an internal address, and only for a request that no untrusted list named.
     pub(crate) fn reach_of(&self, host: &Host, request: &Request) -> AddressReach {
+        if request.provenance == Provenance::Untrusted {
+            return AddressReach::PublicOnly;
+        }
         let is_requested = || {
             request.provenance == Provenance::UserSupplied
                 && Host::of(&request.url).is_ok_and(|requested| requested == *host)
@@ -50,7 +54,7 @@ impl KnownHosts {
         }
     }
 
-    /// Returns whether a host is known not to serve https.
+    /// Returns whether the host of a URL is remembered as not serving https.
     pub(crate) fn is_plain(&self, url: &Url) -> bool {
         Host::of(url).is_ok_and(|host| self.plain.read().contains(&host))
     }

@@ -1,8 +1,8 @@
 //! The networking hub: every request passes its cache, its breaker, its limiter and its retries.
 //!
-//! No request leaves a [`Hub`] without passing the breaker and the budgets of its site. That
-//! includes redirects and retries. Read `src/fetch.rs` first: it shows the lifecycle of one request
-//! from top to bottom.
+//! No request leaves a [`Hub`] without passing the breaker and the budgets of its site, not even a
+//! redirect or a retry. Read `src/fetch.rs` first: it shows the lifecycle of one request from top
+//! to bottom.
 //!
 //! ```no_run
 //! use docstokg_hub::{Hub, Request, config};
@@ -11,8 +11,8 @@
 //! let config = config::load::shipped()?;
 //! let hub = Hub::builder(config).build()?;
 //! let url = "https://api.crossref.org/works/10.5555/12345678".parse()?;
-//! let answer = hub.fetch(Request::get(url)).await?;
-//! println!("{} after {:?}", answer.head.status, answer.journey.elapsed);
+//! let response = hub.fetch(Request::get(url)).await?;
+//! println!("{} after {:?}", response.head.status, response.journey.elapsed);
 //! # Ok(())
 //! # }
 //! ```

@@ -1,10 +1,11 @@
-//! Process pauses: times in which this process, or the whole machine, did not run.
+//! Pauses of the process: times in which this process, or the whole machine, did not run.
 //!
-//! The origin counts arrivals. A request that was permitted just before a pause arrives after it,
-//! closer to later requests than its stamp says. While requests are in flight, a watch ticks. After
-//! a late tick, the requests that left during this tick or the previous one are stamped again when
-//! their responses arrive. A request that left earlier was written before the pause. Without
-//! pauses, each request has one stamp, and no rate is lost.
+//! The origin counts requests when they arrive. A request that was permitted just before a pause
+//! arrives after it, closer to later requests than the instant of its permit says. While requests
+//! are in flight, a watch therefore ticks. If a tick is late, the process was paused. The permits
+//! of the requests that left during this tick or the previous one are then stamped again when their
+//! responses arrive. Requests that left earlier were written to the network before the pause.
+//! Without pauses, no permit is stamped again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,11 +17,11 @@ use crate::clock::Runtime;
 
 /// The time between two ticks of the watch.
 const PAUSE_CHECK_INTERVAL: Duration = Duration::from_millis(4);
-/// Minimum lateness of a tick that counts as a pause. Timers are late by a millisecond or two,
-/// which the guard of the windows covers.
+/// Minimum lateness of a tick that counts as a pause. Timers are often late by a millisecond or
+/// two; the guard of the windows is longer than that.
 const MIN_LATENESS: Duration = Duration::from_millis(4);
 
-/// The watch of a hub for pauses.
+/// The watch of a hub that detects pauses of the process.
 #[derive(Default)]
 pub(crate) struct ProcessPauses {
     out: AtomicUsize,
@@ -28,26 +29,28 @@ pub(crate) struct ProcessPauses {
     departures: Mutex<Departures>,
 }
 
-/// The requests that may still be unsent, by the tick in which they left.
+/// The flags of requests that may not have been written to the network yet, by the tick in which
+/// they left.
 #[derive(Default)]
 struct Departures {
-    /// The flag of requests that left since the last tick.
+    /// The flag of the requests that left after the last tick.
     current: PauseFlag,
-    /// The flag of requests that left in the previous tick.
+    /// The flag of the requests that left between the last two ticks.
     previous: PauseFlag,
 }
 
-/// A flag that is set if the process paused while requests of one tick may have been unsent.
+/// A flag that the requests of one tick share. It is set if the process paused before they were
+/// certainly written to the network.
 type PauseFlag = Arc<AtomicBool>;
 
-/// A request in flight. Counted until dropped.
+/// A guard that counts a request as in flight until dropped.
 pub(crate) struct RequestOut<'a> {
     pauses: &'a ProcessPauses,
     paused: PauseFlag,
 }
 
 impl ProcessPauses {
-    /// Counts a request that leaves. Returns `None` if the [`Runtime`] cannot pause.
+    /// Counts a request that leaves as in flight. Returns `None` if the [`Runtime`] cannot pause.
     pub(crate) fn leave<'a>(
         self: &'a Arc<Self>,
         runtime: &Arc<dyn Runtime>,
@@ -73,8 +76,8 @@ impl ProcessPauses {
             self.tick(runtime.boot().since(due));
             if self.out.load(Ordering::Acquire) == 0 {
                 self.watching.store(false, Ordering::Release);
-                // A request may have left between these two checks: then one of the two watches
-                // continues.
+                // A request may have left since the last check. Either this watch continues, or the
+                // one that the request has started.
                 if self.out.load(Ordering::Acquire) == 0
                     || self.watching.swap(true, Ordering::AcqRel)
                 {
@@ -84,7 +87,7 @@ impl ProcessPauses {
         }
     }
 
-    /// Ends a tick with the given lateness.
+    /// Ends a tick that is late by `lateness`.
     fn tick(&self, lateness: Duration) {
         let mut departures = self.departures.lock();
         if lateness >= MIN_LATENESS {
@@ -96,7 +99,7 @@ impl ProcessPauses {
 }
 
 impl RequestOut<'_> {
-    /// Returns whether the process paused before the request was certainly sent.
+    /// Returns whether the process paused before the request was certainly written to the network.
     pub(crate) fn met_a_pause(&self) -> bool {
         self.paused.load(Ordering::Acquire)
     }
@@ -120,7 +123,7 @@ mod tests {
     async fn only_requests_that_have_just_left_meet_a_pause() {
         let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
         let pauses = Arc::new(ProcessPauses::default());
-        // The ticks of this test are the only ones.
+        // This prevents a watch, so that only the test causes ticks.
         pauses.watching.store(true, Ordering::Release);
         let leave = || pauses.leave(&runtime).unwrap();
         let early = leave();

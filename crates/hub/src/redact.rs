@@ -1,13 +1,13 @@
-//! Redaction of URLs: their form for display has no credentials and no tokens.
+//! Redaction of URLs for display: the result has no credentials and no tokens.
 //!
 //! Credentials and the fragment are removed. In the query, values of secret names become `***`. In
-//! the path, the value after such a name (`/token/…`, `;jsessionid=…`) and segments that look like
-//! keys become `***`. Hiding too much is harmless, because the run's own input has the full URL.
-//! Hiding too little is a leak.
+//! the path, the value after a secret name (`/token/…`, `;jsessionid=…`) and segments that look
+//! like keys become `***`. Hiding too much is harmless, because the run's own input has the full
+//! URL. Hiding too little is a leak.
 //!
-//! A `code` and a `nonce` are one-time credentials in the URLs of sign-ins, and hidden there.
-//! Elsewhere, a `nonce` is shown, and a `code` if it is short or a number. [`field`] judges header
-//! fields by the same names.
+//! A `code` and a `nonce` are one-time credentials in the URLs of sign-ins, and are hidden there.
+//! In other URLs, a `nonce` is shown, and a `code` only if it is short or a number. [`field`]
+//! recognises credentials in header fields by the same names.
 
 use url::Url;
 
@@ -20,7 +20,15 @@ use secret::{NameContext, decoded, is_key, is_sign_in_code};
 
 const HIDDEN: &str = "***";
 
-/// Returns a URL as text for messages, events and logs.
+/// Returns a URL without its secrets, as text for messages, events and logs.
+///
+/// ```
+/// use docstokg_hub::redact;
+///
+/// let url = "https://me:pass@api.example/work?api_key=s3cret&page=2".parse()?;
+/// assert_eq!(redact(&url), "https://api.example/work?api_key=***&page=2");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn redact(url: &Url) -> String {
     let mut shown = String::with_capacity(url.as_str().len());
@@ -45,8 +53,8 @@ pub fn redact(url: &Url) -> String {
     shown
 }
 
-/// Returns text for display that may contain a URL or be a part of one, such as an unreadable line
-/// that a message quotes.
+/// Returns a text without its secrets, for display. The text may contain a URL or be a part of one,
+/// such as an unreadable line that a message quotes.
 #[must_use]
 pub fn redact_text(text: &str) -> String {
     const ENDS: [char; 8] = [' ', '?', '&', ';', '#', ',', '"', '\''];
@@ -60,7 +68,7 @@ pub fn redact_text(text: &str) -> String {
                 .filter(|last| ENDS.contains(last))
                 .map_or(0, char::len_utf8);
         let (word, rest) = piece.split_at(end);
-        // A name and password before a host.
+        // In `SCHEME://NAME:PASSWORD@HOST`, the name and the password are hidden.
         match word
             .split_once("://")
             .and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1)))
@@ -92,7 +100,7 @@ fn redact_path(path: &str, names: NameContext, shown: &mut String) {
                 redact_pair(part, names, shown);
             }
         }
-        // A title may end with such a word, but the name of a secret is short.
+        // A long segment may be a title that ends with such a word. The name of a secret is short.
         after_a_name = segment.len() <= 24 && NameContext::Ordinary.announces_secret(segment);
     }
 }
@@ -117,13 +125,13 @@ fn redact_pair(pair: &str, names: NameContext, shown: &mut String) {
     }
 }
 
-/// Returns the position of the value in `NAME:VALUE`, if the name is secret.
+/// Returns the position of the value in `NAME:VALUE` if the name is secret, otherwise `None`.
 fn end_of_announcement(pair: &str, names: NameContext) -> Option<usize> {
     let name_end = pair.find('=').unwrap_or(pair.len());
     let announces = |(place, end): &(usize, usize)| {
         let (before, value) = (&pair[..*place], &pair[*end..]);
         let name = before.rsplit(['/', ':']).next().unwrap_or_default();
-        // The scheme of an e-mail address is not a parameter.
+        // `mailto:` is the scheme of an address, and not a name with a value.
         let is_address = name.eq_ignore_ascii_case("mailto");
         let is_secret = names.is_secret(name) || is_sign_in_code(name, value);
         !value.is_empty() && !is_address && is_secret
@@ -141,8 +149,8 @@ fn split_encoded(pair: &str) -> Option<(&str, &str)> {
     Some((&pair[..place], &pair[end..]))
 }
 
-/// Returns the positions of each character with this code that is percent-encoded, once or several
-/// times: its beginning and its end.
+/// Returns the position of each character whose percent-encoding is `code`, even if it was encoded
+/// several times: the beginning and the end of its encoded form.
 fn encoded_places<'a>(text: &'a str, code: &str) -> impl Iterator<Item = (usize, usize)> + 'a {
     let codes = [code.to_owned(), code.to_ascii_lowercase()];
     let places = codes.into_iter().flat_map(move |code| {
@@ -150,13 +158,13 @@ fn encoded_places<'a>(text: &'a str, code: &str) -> impl Iterator<Item = (usize,
         places.collect::<Vec<_>>()
     });
     places.filter_map(move |place| {
-        // The percent sign itself may be encoded as `%25`, again and again.
+        // The percent sign itself may be encoded as `%25`, and that several times.
         let before = text[..place].trim_end_matches("25");
         before.ends_with('%').then(|| (before.len() - 1, place + 2))
     })
 }
 
-/// Returns whether a value contains pairs of which one is secret.
+/// Returns whether a value contains name-value pairs, at least one of which is secret.
 fn hides_a_pair(value: &str) -> bool {
     let value = decoded(value);
     let pairs = value.split(['&', ';', '?', '#', '~', ' ']);

@@ -1,5 +1,5 @@
-//! The interpretation of redirects: the next URL, and the headers that are sent to it.
-//! Pure functions, without I/O.
+//! The interpretation of redirects: the next URL, and the header fields that are sent to it. Pure
+//! functions, without I/O.
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
@@ -16,13 +16,13 @@ pub(crate) struct Hop {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// The original URL of a redirect whose https form is tried first, for the case that https
-    /// fails.
+    /// The http URL to request if this hop fails. The hop tries https instead of http, to which a
+    /// redirect leads; `None` for other hops.
     pub(crate) or_else: Option<Url>,
 }
 
 impl Hop {
-    /// Returns the hop with the original URL, before https was tried.
+    /// Returns the hop with the URL of the redirect, without the attempt at https.
     pub(crate) fn into_original(self) -> Self {
         let url = self.or_else.clone().unwrap_or_else(|| self.url.clone());
         Self {
@@ -40,7 +40,7 @@ impl Hop {
         }
     }
 
-    /// Removes all headers with credentials, and returns whether there were any.
+    /// Removes all header fields with credentials, and returns whether there were any.
     fn strip_credentials(&mut self, secret_headers: &[HeaderName]) -> bool {
         let is_secret = |(name, value): (&HeaderName, &HeaderValue)| {
             is_credential(name, value) || secret_headers.contains(name)
@@ -59,34 +59,34 @@ impl Hop {
 
 /// The rules that decide which redirects are followed, and with which headers.
 pub(crate) struct RedirectRules<'a> {
-    /// Headers of the request with credentials, besides those that are recognised.
+    /// The names of the request's header fields whose caller says that they contain credentials.
     pub(crate) secret_headers: &'a [HeaderName],
     /// `true` if a redirect may lead from https to http.
     pub(crate) allow_downgrade: bool,
-    /// The caller's [`RedirectGate`].
+    /// The [`RedirectGate`] of the caller, if any.
     pub(crate) gate: Option<&'a RedirectGate>,
-    /// Returns whether a host is known not to serve https.
+    /// A function that returns whether the host of a URL is remembered as not serving https.
     pub(crate) is_plain: &'a dyn Fn(&Url) -> bool,
 }
 
-/// The redirect in a response, if any.
+/// The meaning of a response with respect to redirects.
 #[derive(Debug)]
 pub(crate) enum RedirectOutcome {
-    /// The response is final.
+    /// The response is not a redirect.
     No,
-    /// The response redirects.
+    /// The response redirects to a URL that may be requested.
     To {
         /// The next hop.
         hop: Box<Hop>,
-        /// `true` if credentials are not sent to the next hop.
+        /// `true` if header fields with credentials were removed for the next hop.
         stripped: bool,
     },
     /// The redirect must not be followed, for the reason in the text.
     Refused(String),
 }
 
-/// Hosts that resolve DOIs and handles. Requests to them have no credentials, and they redirect to
-/// URLs that publishers registered long ago.
+/// Hosts that resolve DOIs and handles. They redirect to URLs that publishers registered long ago,
+/// often with http. Requests to them need no credentials.
 const LINK_RESOLVERS: [&str; 5] = [
     "doi.org",
     "dx.doi.org",
@@ -142,7 +142,8 @@ pub(crate) fn read(
     }
 }
 
-/// Returns the target of a redirect. If https is tried first, the second value is the original URL.
+/// Returns the URL to request after a redirect. If https is tried instead of its http, the second
+/// value is the http URL.
 ///
 /// # Errors
 /// Returns the reason why the redirect must not be followed.
@@ -169,14 +170,14 @@ fn target(
                     .to_owned(),
             );
         }
-        // A third of the registered URLs begin with http, and no secret is sent: https is tried
-        // first, then the registered URL.
+        // A third of the registered URLs begin with http. Because no credentials are sent, https is
+        // tried first, and the registered URL if that fails.
         if url.port().is_none() && !(rules.is_plain)(&url) {
             or_else = Some(url.clone());
             let _ = url.set_scheme("https");
         }
     }
-    // RFC 9110 section 10.2.2: a target without a fragment inherits that of the request.
+    // A target without a fragment inherits the fragment of the request (RFC 9110 section 10.2.2).
     if url.fragment().is_none() {
         url.set_fragment(hop.url.fragment());
     }
@@ -194,8 +195,8 @@ fn becomes_get(status: StatusCode, method: &Method) -> bool {
 /// A completed hop: its URL, and the cookies that it sent.
 pub(crate) type VisitedHop = (Url, Option<HeaderValue>);
 
-/// Refuses circles and chains of more than `most` redirects. The same URL again is not a circle if
-/// its cookies have changed.
+/// Refuses a redirect that leads in a circle, or that makes a chain of more than `most` redirects.
+/// A URL that was visited before is not a circle if its cookies have changed since.
 ///
 /// # Errors
 /// Returns the reason as text.
@@ -214,8 +215,8 @@ pub(crate) fn check_chain(
     Ok(())
 }
 
-/// Returns whether the status of a tentative https request means that the site does not serve
-/// https.
+/// Returns whether a response to an https request that was only tried means that the site does not
+/// serve https.
 pub(crate) fn is_not_served(status: StatusCode) -> bool {
     matches!(status.as_u16(), 400 | 404 | 421)
 }
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn some_redirects_are_not_followed() {
+    fn redirect_to_http_or_without_a_valid_location_is_not_followed() {
         let from = hop(Method::GET, "https://a.org/x");
         let downgrade = go(&from, 302, "http://a.org/");
         assert!(

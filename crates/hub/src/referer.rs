@@ -1,15 +1,16 @@
 //! The `Referer` of a request: the page that led to it. Pure functions, without I/O.
 //!
-//! The rules are the default of browsers (strict-origin-when-cross-origin). The origin of the page
-//! receives its full URL, and other origins receive only that origin. No `Referer` is sent from
-//! https to http, or from a page whose URL has a credential.
+//! The rules are the default of browsers (strict-origin-when-cross-origin). A request to the origin
+//! of the page has the full URL of the page. A request to another origin has only the origin of the
+//! page. No `Referer` is sent from https to http, or from a page whose URL has a credential.
 
 use http::HeaderValue;
 use url::Url;
 
 use crate::redact::redact;
 
-/// Returns the `Referer` of a request for `target` from a link on `page`, or `None` without one.
+/// Returns the `Referer` of a request for `target` from a link on `page`; `None` if no `Referer` is
+/// sent.
 pub(crate) fn of(page: &Url, target: &Url) -> Option<HeaderValue> {
     let mut page = page.clone();
     page.set_fragment(None);

@@ -10,7 +10,7 @@ use crate::referer;
 use crate::request::Request;
 use crate::target::NamedHop;
 
-/// The default headers of requests, by role. A request may replace them.
+/// The header fields that every request has, by role. A request may set other values for them.
 pub(crate) struct DefaultHeaders([HeaderMap; 3]);
 
 impl DefaultHeaders {
@@ -36,13 +36,14 @@ impl DefaultHeaders {
         &self.0[role.index()]
     }
 
-    /// Returns the headers of a hop, with the default headers added.
+    /// Returns the header fields of a hop, with the default ones added.
     pub(crate) fn sent_with(&self, hop: &Hop, target: &NamedHop, request: &Request) -> HeaderMap {
         let mut headers = hop.headers.clone();
         if request.relay.is_some() {
             return headers;
         }
-        // Derived again for each hop: the next origin must not see the value for this one.
+        // The `Referer` is computed again for each hop, because the next origin must not see the
+        // one for this origin.
         let page = headers
             .remove(REFERER)
             .and_then(|page| Url::parse(page.to_str().ok()?).ok());
@@ -64,8 +65,8 @@ impl DefaultHeaders {
     }
 }
 
-/// Returns the `Accept` and `Accept-Encoding` of a role. Files are requested without encoding, so
-/// that length and hash of the body are those of the file.
+/// Returns the `Accept` and `Accept-Encoding` of a role. A file is requested without encoding, so
+/// that the length and the hash of the body are those of the file.
 fn accept_of(role: Role) -> (HeaderValue, HeaderValue) {
     let encoded = HeaderValue::from_static("gzip, deflate, br, zstd");
     match role {

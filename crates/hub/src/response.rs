@@ -20,11 +20,27 @@ pub struct ResponseHead {
     pub version: Version,
     /// The headers as the origin sent them.
     pub headers: HeaderMap,
-    /// The URL of the response, after redirects.
+    /// The URL that returned the response, after all redirects.
     pub url: Url,
 }
 
 /// A response with its body in memory.
+///
+/// ```
+/// use docstokg_hub::Request;
+/// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+/// # let simulation = Simulation::exact();
+/// # let busy = ScriptedReply::status(503);
+/// # let origin = OriginScript::new("a.example").route("/", [busy, ScriptedReply::ok("found")]);
+/// # let (hub, _web) = simulation.hub([origin]);
+/// # simulation.block_on(async move {
+/// let response = hub.fetch(Request::get("http://a.example/".parse()?)).await?;
+/// assert_eq!(response.head.url.as_str(), "http://a.example/");
+/// assert_eq!(response.body, "found");
+/// assert_eq!(response.journey.attempts, 2, "the first attempt was answered with 503");
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Debug)]
 pub struct Response {
     /// The status, the headers and the URL.
@@ -57,20 +73,20 @@ pub struct StreamedResponse {
     pub journey: Journey,
 }
 
-/// A response whose body is a file, if its status is a success.
+/// A response whose body was written to a file if its status is a success.
 #[derive(Debug)]
 pub struct DownloadedResponse {
     /// The status, the headers and the URL.
     pub head: ResponseHead,
-    /// The file, if the status is a success.
+    /// The file; `None` if the status is not a success.
     pub file: Option<SavedFile>,
-    /// The beginning of the body for messages, if there is no file.
+    /// The beginning of the body, for messages; empty if there is a file.
     pub preview: Bytes,
     /// The [`Journey`] of the request.
     pub journey: Journey,
 }
 
-/// A complete file with its final name.
+/// A complete file. Its [`path`](Self::path) says where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedFile {
     /// The path of the file.

@@ -1,11 +1,10 @@
-//! The robots.txt stage of a request (RFC 9309): the file is read once per site and day, and obeyed
-//! on every hop.
+//! The robots.txt of sites (RFC 9309). Each file is read once a day, and obeyed on every hop.
 //!
-//! The stage is off unless a request has [`RobotsPolicy::Obey`]. The request for robots.txt passes
-//! breaker and limits of its host like any other, and skips this stage. Rules are kept in memory
-//! for at most a day. A site whose file cannot be read gets no requests for a while. A crawl delay
-//! becomes another window of the hop's costs, so that it applies across processes and to every
-//! retry.
+//! Only requests with [`RobotsPolicy::Obey`] read and obey robots.txt. The request for the file
+//! passes breaker and limits of its host like any other, but is not checked against the file. Rules
+//! are kept in memory for at most a day. A site whose file cannot be read gets no requests for a
+//! while. A crawl delay becomes another window among the hop's costs. So it applies to all
+//! processes together and to every retry.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,21 +35,23 @@ use crate::target::RoutedHop;
 
 /// The product token by which a robots.txt names this client.
 const AGENT: &str = "docstokg";
-/// Maximum age of known rules (RFC 9309 section 2.4).
+/// Maximum age at which the rules of a file are used without reading it again (RFC 9309 section
+/// 2.4).
 const MAX_AGE: Duration = Duration::from_secs(86_400);
-/// Maximum time without requests to a site whose file cannot be read, unless the site demands a
+/// The usual time without requests to a site whose file cannot be read. The site may demand a
 /// longer one.
 const UNREAD_AGE: Duration = Duration::from_secs(30);
-/// Maximum decoded size of a file in bytes. The parser itself stops earlier.
+/// Maximum size of a file that is received, decoded, in bytes. The parser reads less than that.
 const MAX_BODY_BYTES: u64 = 16 * LIMIT_BYTES as u64;
-/// Maximum number of sites in memory. Beyond this number, the least recently used ones are dropped.
+/// Maximum number of sites whose rules are in memory. Beyond it, the least recently used ones are
+/// dropped.
 const MAX_SITES: usize = 16_384;
 
-/// The known rules of the sites of a hub, by origin.
+/// The rules of the sites of a hub, as far as they are known.
 #[derive(Default)]
 pub(crate) struct RobotsGate {
     sites: Mutex<HashMap<RobotsOrigin, Arc<RobotsSite>>>,
-    /// The flights of requests for files, so that each file is requested once.
+    /// The requests for files that are in flight, so that each file is requested once.
     flights: FlightTable<RobotsOrigin, ()>,
 }
 
@@ -74,17 +75,17 @@ struct KnownRules {
 enum SiteRules {
     AllowAll,
     Listed(Arc<Robots>),
-    /// The site responds, but not with its rules. A later request may succeed.
+    /// The site responds, but not with its rules. A later request for the file may succeed.
     Unread {
         why: Arc<str>,
         wait: Duration,
         until: BootInstant,
     },
-    /// The response cannot be used, and waiting does not help.
+    /// The response cannot be used as rules, and waiting does not change that.
     Unusable {
         why: Arc<str>,
     },
-    /// The name has no address, or its certificate is invalid: waiting does not help.
+    /// The site's name has no address, or its certificate is invalid. Waiting does not change that.
     Unreachable {
         fault: Fault,
         message: Arc<str>,
@@ -92,14 +93,14 @@ enum SiteRules {
 }
 
 impl RobotsSite {
-    /// Returns the known [`SiteRules`], unless they are too old.
+    /// Returns the [`SiteRules`] of the site; `None` if they are unknown or too old.
     fn rules(&self, now: BootInstant) -> Option<SiteRules> {
         let known = self.known.lock();
         let known = known.as_ref().filter(|known| known.until > now)?;
         Some(known.rules.clone())
     }
 
-    /// Returns the last wait for a file that could not be read, or zero.
+    /// Returns the wait that followed the last failure to read the file; zero if it did not fail.
     fn waited(&self) -> Duration {
         match self.known.lock().as_ref().map(|known| &known.rules) {
             Some(SiteRules::Unread { wait, .. }) => *wait,
@@ -125,7 +126,8 @@ impl RobotsGate {
         site
     }
 
-    /// Returns the crawl delay of a host, as far as its rules are known now.
+    /// Returns the crawl delay of a host; `None` if it has none or if its rules are unknown at
+    /// `now`.
     pub(crate) fn crawl_delay_of(&self, host: &Host, now: BootInstant) -> Option<Duration> {
         let sites = self.sites.lock();
         let delay = |scheme: &str| {
@@ -138,9 +140,9 @@ impl RobotsGate {
         delay("https").max(delay("http"))
     }
 
-    /// Forgets that the robots.txt of a host could not be read, because its breaker was closed or
-    /// its block ended early. Waits first for a running request for the file, whose failure would
-    /// be equally old.
+    /// Deletes the remembered failure to read the robots.txt of a host, because its breaker was
+    /// closed or its block ended early. If a request for the file is in flight, waits for its end
+    /// first, because its failure would be from before that, too.
     pub(crate) async fn forget_failure(&self, host: &str) {
         for scheme in ["http", "https"] {
             let origin: RobotsOrigin = format!("{scheme}://{host}").into();
@@ -163,11 +165,11 @@ fn crawl_delay(robots: &Robots) -> Option<Duration> {
 }
 
 impl RobotsGate {
-    /// Checks that the robots.txt allows the hop, and adds the crawl delay of the site to the costs
-    /// of the hop.
+    /// Checks that robots.txt allows the hop, and adds the crawl delay of the site to the costs of
+    /// the hop.
     ///
-    /// A hop with a tentative https is judged by its original http URL first, because the site may
-    /// not serve https.
+    /// If https is tried for an http URL, the robots.txt of the http URL is checked first, because
+    /// the site may not serve https.
     ///
     /// # Errors
     /// Returns [`ErrorKind::Disallowed`] if the file does not allow the URL, and
@@ -205,7 +207,8 @@ impl RobotsGate {
         Ok(())
     }
 
-    /// Returns the crawl delay of a site that allows the URL, or `None` without a delay.
+    /// Checks that robots.txt allows a URL. Returns the crawl delay of the site; `None` if it has
+    /// none.
     async fn judge_url(
         &self,
         hub: &HubParts,
@@ -239,8 +242,8 @@ impl RobotsGate {
         }
     }
 
-    /// Returns the rules of a site, and requests its file if they are unknown. An error says
-    /// nothing about the site and is not remembered.
+    /// Returns the rules of a site. If they are unknown, requests the file. An error is returned
+    /// only if it is not due to the site, and is not remembered.
     async fn rules_of_site(
         &self,
         hub: &HubParts,
@@ -267,8 +270,8 @@ impl RobotsGate {
                     continue;
                 }
             };
-            // Another flight may have ended between the check of the site and the beginning of this
-            // flight.
+            // Another request may have read the file after the rules were looked up and before this
+            // flight began.
             if let Some(rules) = site.rules(hub.runtime.boot()) {
                 return Ok(rules);
             }
@@ -335,11 +338,10 @@ fn read_robots(hub: &HubParts, arrived: FinalResponse<Bytes>, waited: Duration) 
     }
 }
 
-/// Converts failures that say something about the site to its rules, and returns the others as
-/// errors.
+/// Converts a failure that is due to the site to rules, and returns other failures as errors.
 ///
-/// A refusal by the hub's own breaker or limiter says nothing about the site. The same applies to a
-/// deadline, a lack of network, and an address that this request must not reach.
+/// A refusal by the hub's own breaker or limiter is not due to the site. Neither is a deadline, a
+/// lack of network, or an address that this request must not reach.
 fn robots_failure(
     hub: &HubParts,
     error: FetchError,
@@ -376,9 +378,9 @@ fn robots_failure(
     Ok(KnownRules { rules, until })
 }
 
-/// Returns the [`KnownRules`] for a file that could not be read. The file is requested again at the
-/// time that the site demands, or when the site may have recovered: with the breaker's probe,
-/// otherwise after growing waits.
+/// Returns the [`KnownRules`] of a site whose file could not be read. They include when the file is
+/// requested again: when the site demands, otherwise with the probe of its breaker, otherwise after
+/// growing waits.
 fn unread(hub: &HubParts, journey: &Journey, waited: Duration, why: String) -> KnownRules {
     let own = (waited * 2).min(UNREAD_AGE);
     let wait = match &journey.host_failure {
@@ -397,8 +399,8 @@ fn unread(hub: &HubParts, journey: &Journey, waited: Duration, why: String) -> K
     }
 }
 
-/// Sends the request for robots.txt. Boxed, because this is a request within a request, whose
-/// future would have an infinite size.
+/// Sends the request for robots.txt. The future is boxed, because it is part of the future of
+/// another request and would contain itself.
 fn boxed_journey<'a>(
     hub: &'a HubParts,
     request: &'a Request,
@@ -406,15 +408,15 @@ fn boxed_journey<'a>(
     Box::pin(hub.journey(request, &ToMemory))
 }
 
-/// Returns the [`Provenance`] of a URL. The user supplied only the host of the request itself, not
+/// Returns the [`Provenance`] of a URL. The user supplied the host of the request itself, but not
 /// the hosts of its redirects.
 fn provenance_of(url: &Url, request: &Request) -> Provenance {
-    // Hosts include their port: another port of the same machine is another host.
+    // A host includes its port here: another port of the same machine is another host.
     let is_requested = match (Host::of(url), Host::of(&request.url)) {
         (Ok(host), Ok(requested)) => host == requested,
         _ => false,
     };
-    if is_requested {
+    if is_requested || request.provenance == Provenance::Untrusted {
         request.provenance
     } else {
         Provenance::Discovered

@@ -1,8 +1,9 @@
-//! Bodies that wait for their reader: in memory while small, otherwise in a file without a name.
+//! Bodies that wait for their reader, in memory if they are short, otherwise in a file without a
+//! name.
 //!
-//! A caller that reads bodies more slowly than they arrive then uses bounded memory for each. The
-//! file is in the directory for temporary files, and disappears with its last handle, even if the
-//! process is killed. If no such file can be created, the body stays in memory.
+//! So a caller that reads bodies more slowly than they arrive uses a bounded amount of memory for
+//! each. The file is in the directory for temporary files. It disappears when its last handle is
+//! closed, even if the process is killed. If no such file can be created, the body stays in memory.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,10 +12,24 @@ use std::os::unix::fs::FileExt;
 use bytes::Bytes;
 
 /// A body in memory, or in a file without a name.
+///
+/// ```
+/// use docstokg_hub::Request;
+/// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+/// # let simulation = Simulation::exact();
+/// # let origin = OriginScript::new("api.example").route("/dump", [ScriptedReply::ok("0123456789")]);
+/// # let (hub, _web) = simulation.hub([origin]);
+/// # simulation.block_on(async move {
+/// let request = Request::get("http://api.example/dump".parse()?);
+/// let spooled = hub.fetch_spooled(request, 4).await?;
+/// assert_eq!(spooled.body.read(100)?, "0123456789");
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[derive(Debug)]
 pub struct SpooledBody {
     beginning: Bytes,
-    /// The whole body, if it is longer than its beginning.
+    /// A file with the whole body; `None` if all of it is in memory.
     file: Option<File>,
     length: u64,
 }
@@ -30,7 +45,7 @@ impl From<Bytes> for SpooledBody {
 }
 
 impl SpooledBody {
-    /// Returns the beginning of the body, which is in memory.
+    /// Returns the beginning of the body, which is in memory; the whole body if it is short.
     #[must_use]
     pub fn beginning(&self) -> &Bytes {
         &self.beginning
@@ -51,10 +66,10 @@ impl SpooledBody {
     }
 }
 
-/// A body that is being received, and becomes a [`SpooledBody`].
+/// A body that is being received. At its end, it becomes a [`SpooledBody`].
 pub(crate) struct Spool {
     beginning: Vec<u8>,
-    /// Maximum number of bytes in memory.
+    /// Maximum number of bytes that are kept in memory.
     keep: usize,
     file: Option<File>,
     length: u64,
@@ -70,7 +85,7 @@ impl Spool {
         }
     }
 
-    /// Appends a piece.
+    /// Appends a piece to the body.
     ///
     /// # Errors
     /// Returns an [`io::Error`] if the file cannot be written.

@@ -16,13 +16,13 @@ use crate::cache::Sharing;
 use crate::clock::Clock;
 use crate::config::{Backend, BackendKind, CacheConfig, Config, OnStoreFailure};
 
-/// The name of the `SQLite` file of limits and breakers in a state directory.
+/// The name of the `SQLite` database of limits and breakers in the state directory.
 pub const SQLITE_FILE: &str = "state.sqlite";
 
 /// Opens the stores of a [`Config`]: one for limits and breakers together, or one for each.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub fn open_for(
     config: &Config,
     state_dir: &Path,
@@ -44,11 +44,11 @@ pub fn open_for(
     })
 }
 
-/// Opens the stores of a [`Config`] for a program that embeds the hub and chooses the directory of
-/// files.
+/// Opens the stores of a [`Config`] for a program that embeds the hub, and that may set the
+/// directory of the stores' files.
 ///
 /// # Errors
-/// As [`open`], and if a file store has neither a directory nor a DSN.
+/// Returns the errors of [`open`], and one if a store with files has neither a directory nor a DSN.
 pub(crate) fn open_for_library(
     config: &Config,
     state_dir: Option<&Path>,
@@ -75,10 +75,11 @@ pub(crate) fn open_for_library(
     open_for(config, state_dir.unwrap_or(Path::new(".")), clock, notice)
 }
 
-/// Opens the stores of a [`Config`] for an operator, without a fallback for an unavailable store.
+/// Opens the stores of a [`Config`] for a command of an operator. There is no fallback: if a store
+/// is unavailable, the command fails.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub fn open_strict_for(
     config: &Config,
     state_dir: &Path,
@@ -96,8 +97,9 @@ pub fn open_strict_for(
 
 /// Opens the store of a [`Backend`], with a fallback if the backend has [`OnStoreFailure::Local`].
 ///
-/// While the store is unavailable, the fallback applies this process's share of the limits, and
-/// `notice` is called. Files are in `state_dir`, unless the DSN names a path.
+/// While the store is unavailable, the fallback applies this process's share of the limits.
+/// `notice` is called when that begins and ends. Files are in `state_dir`, unless the DSN names a
+/// path.
 ///
 /// # Errors
 /// Returns a [`StoreError`] with the cause and the remedy if the store cannot be used.
@@ -116,10 +118,10 @@ pub fn open(
     })
 }
 
-/// Opens the store of a [`Backend`], without a fallback.
+/// Opens the store of a [`Backend`] without a fallback, so that its failures become errors.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub fn open_strict(
     backend: &Backend,
     state_dir: &Path,
@@ -150,8 +152,8 @@ fn place(backend: &Backend, state_dir: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// Opens the cache of a configuration: in its directory, in the state directory, or in memory
-/// without either. If the directory cannot be used, the cache reports this and stores nothing.
+/// Opens the cache of a configuration: in its own directory, otherwise in the state directory,
+/// otherwise in memory. If the directory cannot be used, the cache reports this and stores nothing.
 pub(crate) fn open_cache(
     config: &CacheConfig,
     state_dir: Option<&Path>,
@@ -171,7 +173,8 @@ pub(crate) fn open_cache(
     Some((store, Sharing::Processes))
 }
 
-/// Returns the directory of the cache: the configured one, or `cache` in the state directory.
+/// Returns the directory of the cache: the configured one, otherwise `cache` in the state
+/// directory; `None` if neither is given.
 #[must_use]
 pub fn cache_directory(config: &CacheConfig, state_dir: Option<&Path>) -> Option<PathBuf> {
     let own = config.directory.clone();

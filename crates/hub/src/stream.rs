@@ -1,5 +1,5 @@
 //! Streamed bodies, which the caller reads after the attempt. A stream keeps the permits of the
-//! attempt, and settles them at its end.
+//! attempt until its end, and then settles them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,24 +18,41 @@ use crate::event::EventKind;
 use crate::exchange::CachedBody;
 use crate::journey::RequestTrack;
 
-/// A body that has not been read, with the permits to settle at its end.
+/// A body that has not been read, with the permits that are settled at its end.
 pub(crate) struct OpenBody {
     pub(crate) reader: BodyReader,
     pub(crate) permits: Vec<HeldPermit>,
-    /// The report for a body that ends without an error.
+    /// The result of the attempt to report if the body ends without an error.
     pub(crate) report: AttemptResult,
     pub(crate) host: Host,
     pub(crate) role: Role,
 }
 
-/// A body that the caller reads. Keeps the slots until the end of the body, an error or a drop,
-/// which settles the attempt.
+/// A body that the caller reads. It occupies the slots of its attempt until it ends, fails or is
+/// dropped, which settles the attempt.
+///
+/// ```
+/// use docstokg_hub::Request;
+/// # use docstokg_origin_sim::{OriginScript, ScriptedReply, Simulation};
+/// # let simulation = Simulation::exact();
+/// # let origin = OriginScript::new("api.example").route("/dump", [ScriptedReply::ok("0123456789")]);
+/// # let (hub, _web) = simulation.hub([origin]);
+/// # simulation.block_on(async move {
+/// let mut streamed = hub.stream(Request::get("http://api.example/dump".parse()?)).await?;
+/// let mut bytes = 0;
+/// while let Some(piece) = streamed.body.next().await? {
+///     bytes += piece.len();
+/// }
+/// assert_eq!(bytes, 10);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 pub struct BodyStream {
     rest: BodyRest,
 }
 
 enum BodyRest {
-    /// The rest of the body is in memory.
+    /// The rest of the body is in memory; `None` if nothing is left.
     Whole(Option<Bytes>),
     /// The body is arriving from the origin.
     Live(Box<LiveStream>),
@@ -53,17 +70,17 @@ struct LiveStream {
     role: Role,
 }
 
-/// The permits of a stream, shared with the watch on its consumer.
+/// The permits of a stream. The stream shares them with a task that releases them if the caller
+/// does not read.
 struct StreamPermits {
     permits: Vec<HeldPermit>,
-    /// The instant since which the consumer has not read, or `None` while it waits for a piece.
+    /// The instant since which the caller has not read; `None` while the caller waits for a piece.
     paused_since: Option<BootInstant>,
     given_up: bool,
 }
 
 impl StreamPermits {
-    /// Keeps permits for a consumer, and gives them up when the consumer does not read for
-    /// `longest`.
+    /// Keeps the permits of a stream, and releases them if the caller does not read for `longest`.
     fn watched(
         permits: Vec<HeldPermit>,
         longest: Duration,
@@ -118,8 +135,8 @@ impl BodyStream {
         }
     }
 
-    /// Creates the stream of an [`OpenBody`]. A consumer that does not read for `longest` loses the
-    /// permits.
+    /// Creates the stream of an [`OpenBody`]. If the caller does not read for `longest`, the stream
+    /// fails, and its permits are released.
     pub(crate) fn live(
         open: OpenBody,
         track: RequestTrack,
@@ -140,14 +157,14 @@ impl BodyStream {
         }
     }
 
-    /// Creates the stream of a [`CachedBody`].
+    /// Creates the stream of a [`CachedBody`], which comes from the cache.
     pub(crate) fn stored(body: CachedBody, track: RequestTrack) -> Self {
         Self {
             rest: BodyRest::Stored(Box::new((body, track))),
         }
     }
 
-    /// Returns whether the body is arriving from the origin, so that the stream keeps slots.
+    /// Returns whether the body is arriving from the origin, so that the stream occupies slots.
     #[must_use]
     pub fn is_live(&self) -> bool {
         matches!(self.rest, BodyRest::Live(_))
@@ -166,7 +183,8 @@ impl BodyStream {
         let (body, track) = &mut **stored;
         let piece = body.next().await;
         let end = match &piece {
-            // A caller that knows the length stops reading after the last piece.
+            // Reading ends with the last piece here, because a caller that knows the length does
+            // not read further.
             Ok(Some(_)) if !body.is_at_end() => {
                 return piece.map_err(|error| StreamError(error.to_string()));
             }
@@ -178,7 +196,7 @@ impl BodyStream {
         piece.map_err(|error| StreamError(error.to_string()))
     }
 
-    /// Returns the next decoded piece, or `None` at the end.
+    /// Returns the next piece, decoded if necessary; `None` at the end.
     ///
     /// # Errors
     /// Returns a [`StreamError`] in these cases:
@@ -228,7 +246,7 @@ impl BodyStream {
     }
 }
 
-/// Returns the class of an error, the [`Fault`] of the origin behind it, and a sentence.
+/// Returns the class of an error, the [`Fault`] if it is due to the origin, and a sentence.
 fn describe(error: BodyError) -> (&'static str, Option<Fault>, String) {
     match error {
         BodyError::Fault(fault, why) => (fault.as_str(), Some(fault), why),
@@ -240,7 +258,7 @@ fn describe(error: BodyError) -> (&'static str, Option<Fault>, String) {
 }
 
 impl LiveStream {
-    /// Reports the end of the body to the observers.
+    /// Reports the end of the body to the observers, with the fault that caused it, if any.
     fn note_end(&self, fault: Option<(Fault, &str)>) {
         let took = self.track.now().since(self.answered);
         self.track.note(&self.host, self.role, || EventKind::Body {

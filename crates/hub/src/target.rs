@@ -1,5 +1,5 @@
-//! A hop with its URL, host and role. If the cache has no response for the hop, its route is added:
-//! the admission queues that each attempt passes.
+//! A hop with its URL, host and role. If the cache has no response for the hop, a route is added:
+//! the admission queues that each of its attempts passes.
 
 use std::borrow::Borrow;
 use std::ops::Deref;
@@ -22,7 +22,7 @@ pub(crate) struct NamedHop {
     pub(crate) max_body: Option<u64>,
 }
 
-/// A hop whose attempts may be sent to the origin.
+/// A hop with a route, so that its attempts can be sent to the origin.
 pub(crate) struct RoutedHop {
     named: NamedHop,
     /// The [`Route`]: the queues that each attempt passes.
@@ -63,7 +63,7 @@ impl RoutedHop {
 }
 
 impl NamedHop {
-    /// Names a hop: canonicalises its URL, and finds its host and role.
+    /// Determines the canonical URL, the host and the role of a hop.
     ///
     /// # Errors
     /// Returns an [`ErrorKind`] if the URL has no host, or if the weight of the request is zero.
@@ -74,7 +74,7 @@ impl NamedHop {
         }
         let host = Host::of(&hop.url)?;
         let role = request.role;
-        // A relayed URL is requested without changes, tracking parameters included.
+        // The URL of a relayed request is not changed, not even by removing tracking parameters.
         let strips = if request.relay.is_some() {
             Role::Metadata
         } else {

@@ -1,9 +1,9 @@
-//! The transport: sends one request, and returns headers and a body. No redirects, no retries, no
-//! decoding.
+//! The transport: sends one request, and returns the headers and the body of its response. It does
+//! not follow redirects, retry or decode.
 //!
 //! The hub uses a [`Transport`]. [`WireTransport`] is the real implementation, and the simulator
-//! has its own. If a request needs a new connection, the transport reports this to its
-//! [`DialObserver`], because the origin counts arrivals and not permits.
+//! has its own. When a request needs a new connection, the transport reports that to the
+//! [`DialObserver`]: the origin counts the request when it arrives, which is later than its permit.
 
 use std::sync::Arc;
 
@@ -35,12 +35,12 @@ pub enum AddressReach {
     PublicOnly,
 }
 
-/// A request in the form that is sent.
+/// A request as the transport sends it.
 #[derive(Clone, Debug)]
 pub struct OutgoingRequest {
     /// The method.
     pub method: Method,
-    /// The URL, in the form that is sent.
+    /// The URL, in the form in which it is sent.
     pub url: Url,
     /// All headers, except those that the transport adds.
     pub headers: HeaderMap,
@@ -50,7 +50,7 @@ pub struct OutgoingRequest {
     pub reach: AddressReach,
 }
 
-/// The head of a response, and its body that has not been read.
+/// A response whose body has not been read.
 pub struct IncomingResponse {
     /// The status of the response.
     pub status: StatusCode,
@@ -64,15 +64,15 @@ pub struct IncomingResponse {
 
 /// A body that arrives in chunks.
 pub trait Body: Send {
-    /// Returns the next chunk, or `None` at the end. Cancel safe: the future may be dropped and the
-    /// method called again.
+    /// Returns the next chunk; `None` at the end. The method is cancel safe: its future may be
+    /// dropped and the method called again.
     ///
     /// # Errors
     /// Returns a [`SendError`] if the body breaks off.
     fn chunk(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, SendError>>;
 }
 
-/// The reason why there is no response, or no further part of one.
+/// The reason why no response arrived, or why its body broke off.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// The network, the TLS layer or the origin failed.
@@ -86,19 +86,19 @@ pub enum SendError {
     /// The connection ended before the response, or in the middle of it.
     #[error("{message}")]
     Closed {
-        /// The class of the fault, if the end of the connection counts as one.
+        /// The class of the fault that the end of the connection counts as.
         fault: Fault,
         /// The cause, as text for people.
         message: String,
     },
     /// The origin declared that it did not process the request, or the request was never sent. The
-    /// request may be sent again like a new one.
+    /// request may be sent again as if it were new.
     #[error("{message}")]
     Unprocessed {
         /// The cause, as text for people.
         message: String,
     },
-    /// The request must not reach the address. Nothing was sent.
+    /// The host has an internal address, which the request must not reach. Nothing was sent.
     #[error("{host} leads to the internal address {address}")]
     Internal {
         /// The host of the request.
@@ -114,19 +114,20 @@ pub enum SendError {
     Unsendable(String),
 }
 
-/// Receives the reports of a transport about the connection of a request.
+/// Receives reports of the transport about the connection of one request.
 pub trait DialObserver: Send + Sync {
-    /// Reports that no connection is available, and that one is being made.
+    /// Reports that the pool has no connection for the request, so that one is being made.
     fn dialling(&self);
 
-    /// Reports that the connection is up, and that the request is about to be sent over it.
+    /// Reports that the connection is made, and that the request is about to be sent over it.
     ///
     /// # Errors
-    /// Returns the [`Refusal`] if the site was blocked meanwhile: the request must not be sent.
+    /// Returns a [`Refusal`] if the site was blocked while the connection was made. The request
+    /// must not be sent then.
     fn connected(&self) -> BoxFuture<'_, Result<(), Refusal>>;
 }
 
-/// Sends single requests.
+/// Sends a request and receives its response.
 pub trait Transport: Send + Sync {
     /// Sends `request`, and waits for the headers of the response.
     ///

@@ -21,6 +21,8 @@ pub struct HubSender {
     pages: Option<PageRules>,
     redirect_gate: Option<RedirectGate>,
     charges_services: bool,
+    /// A list that other people wrote named the item.
+    is_untrusted: bool,
     requests: Option<Arc<RequestGroup>>,
     /// A request of this sender was cancelled, so the outcome of the look-up does not count.
     was_cancelled: Arc<AtomicBool>,
@@ -55,6 +57,7 @@ impl HubSender {
             pages: None,
             redirect_gate: None,
             charges_services: false,
+            is_untrusted: false,
             requests: None,
             was_cancelled: Arc::default(),
         }
@@ -83,6 +86,16 @@ impl HubSender {
     pub fn with_redirect_gate(self, gate: RedirectGate) -> Self {
         Self {
             redirect_gate: Some(gate),
+            ..self
+        }
+    }
+
+    /// Returns the same sender for an item that an untrusted list may have named. Its pages do not
+    /// lead into the private network.
+    #[must_use]
+    pub fn distrusting(self, is_untrusted: bool) -> Self {
+        Self {
+            is_untrusted,
             ..self
         }
     }
@@ -159,10 +172,12 @@ impl HubSender {
             .as_ref()
             .filter(|_| request.role != Role::Metadata)
         {
-            sent = sent
-                .discovered()
-                .robots(pages.robots.clone())
-                .final_when(pages.is_final);
+            sent = if self.is_untrusted {
+                sent.untrusted()
+            } else {
+                sent.discovered()
+            };
+            sent = sent.robots(pages.robots.clone()).final_when(pages.is_final);
             if let Some(jar) = &pages.cookies {
                 sent = sent.cookies(Arc::clone(jar));
             }

@@ -99,6 +99,19 @@ impl Facade {
     /// may be missing. In [`AcquireMode::Block`] the call returns when the request may be sent; a
     /// caller that is dropped before releases its position.
     ///
+    /// ```
+    /// use docstokg_ontology::facade::{AcquireMode, Facade, RateLimits};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let limits = RateLimits::from_text("per_service: ols:1/minute", "settings")?;
+    /// let facade = Facade::builder(limits).build()?;
+    /// let acquire = || facade.acquire(Some("ols"), Some("www.ebi.ac.uk"), AcquireMode::Fail, 1);
+    /// assert!(acquire().await.is_ok());
+    /// assert!(acquire().await.is_err(), "one a minute");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// In [`AcquireMode::Fail`], [`AcquireError::Exceeded`] for a limit or a cooldown. In both
     /// modes, another [`AcquireError`] if a name is invalid, a weight never fits, or the store

@@ -76,6 +76,17 @@ fn failed(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> LibraryE
 }
 
 /// A directory with all versions of all ontologies.
+///
+/// ```
+/// use docstokg_ontology::library::Library;
+/// use docstokg_ontology::wanted_ontology::OntologyId;
+///
+/// # let directory = tempfile::tempdir()?;
+/// let library = Library::at(directory.path());
+/// assert!(library.ids()?.is_empty());
+/// assert!(library.latest(&OntologyId::parse("hp")?)?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Library {
     root: PathBuf,

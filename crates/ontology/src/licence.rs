@@ -29,6 +29,15 @@ impl LicenceGate {
     }
 
     /// Judges the licence that a source declares.
+    ///
+    /// ```
+    /// use docstokg_ontology::licence::{Judgement, LicenceGate, SourceLicence};
+    ///
+    /// let gate = LicenceGate::new(&["CC-BY-4.0".to_owned()]);
+    /// let licence = SourceLicence::read("https://creativecommons.org/licenses/by/4.0/");
+    /// assert_eq!(gate.judge(licence.as_ref()), Judgement::Accepted);
+    /// assert!(matches!(gate.judge(SourceLicence::read("MIT").as_ref()), Judgement::Refused(_)));
+    /// ```
     #[must_use]
     pub fn judge(&self, licence: Option<&SourceLicence>) -> Judgement {
         let Some(licence) = licence else {

@@ -23,7 +23,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// A list of pinned ontologies, each a [`LockEntry`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LockFile {
-    /// The [`SCHEMA_VERSION`] of the file.
+    /// The `SCHEMA_VERSION` of the file.
     pub schema_version: String,
     /// The time of writing.
     pub generated_at: String,

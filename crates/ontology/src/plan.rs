@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_no_change() {
+    fn plan_diff_ignores_fields_that_are_unknown() {
         let before = lock(&[("a", "1", Some(5)), ("b", "1", None), ("gone", "1", None)]);
         let after = lock(&[("a", "2", Some(6)), ("b", "1", Some(7)), ("new", "1", None)]);
         let diff = PlanDiff::between(&before, &after);

@@ -14,6 +14,14 @@ use url::Url;
 pub use file::{SpecDefaults, SpecFile};
 
 /// The name of an ontology in the library. The name is a directory, so its characters are limited.
+///
+/// ```
+/// use docstokg_ontology::wanted_ontology::OntologyId;
+///
+/// assert_eq!(OntologyId::parse(" HP ")?.as_str(), "hp");
+/// assert!(OntologyId::parse("../hp").is_err());
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OntologyId(String);
@@ -248,6 +256,15 @@ impl FileChecksum {
     }
 
     /// Finds the checksum in a file of checksums: hex alone, or lines of `HEX  NAME`.
+    ///
+    /// ```
+    /// use docstokg_ontology::wanted_ontology::FileChecksum;
+    ///
+    /// let (one, other) = ("a".repeat(64), "b".repeat(64));
+    /// let file = format!("{one}  hp.owl\n{other}  hp.obo\n");
+    /// assert_eq!(FileChecksum::find(&file, "hp.obo")?.to_string(), format!("sha256:{other}"));
+    /// # Ok::<(), String>(())
+    /// ```
     ///
     /// # Errors
     /// A sentence if no line has the name.

@@ -128,6 +128,21 @@ impl Ledger {
 
     /// Checks that no interval of length `per` has more than `limit` arrivals.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use docstokg_origin_sim::{Arrival, OriginScript, SimulatedWeb};
+    /// use docstokg_policy::time::{BootInstant, Timestamp};
+    ///
+    /// let at = |second: u64| BootInstant::from_micros(second * 1_000_000);
+    /// let web = SimulatedWeb::new([OriginScript::new("a.example")], at(0));
+    /// for second in [0, 4, 5] {
+    ///     web.ask(Arrival::get("a.example", "/", at(second)), Timestamp::from_micros(0));
+    /// }
+    /// let ledger = web.ledger();
+    /// assert!(ledger.no_window_exceeded("a.example", 2, Duration::from_secs(5)).is_ok());
+    /// assert!(ledger.no_window_exceeded("a.example", 1, Duration::from_secs(3)).is_err());
+    /// ```
+    ///
     /// # Errors
     /// A sentence that names the first interval with more arrivals.
     pub fn no_window_exceeded(
@@ -239,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checks_can_fail() {
+    fn ledger_checks_report_a_violation() {
         let crowded = ledger(&[(0, 5, None), (10, 15, None), (90, 95, None)]);
         assert!(
             crowded

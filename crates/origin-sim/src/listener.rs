@@ -37,6 +37,22 @@ pub enum Security {
 
 /// A [`SimulatedWeb`] on one loopback port. Requests name their origin in the `Host` header. Stops
 /// when dropped.
+///
+/// ```
+/// use docstokg_hub::{Hub, Request, config};
+/// use docstokg_origin_sim::{Listener, OriginScript, Security, SimulatedWeb};
+/// use docstokg_policy::time::BootInstant;
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let web = SimulatedWeb::new([OriginScript::new("a.example")], BootInstant::from_micros(0));
+/// let listener = Listener::start(&web, Security::Plain).await?;
+/// let hub = Hub::builder(config::load::shipped()?).build()?;
+/// let url = format!("http://{}/work", listener.address).parse()?;
+/// assert_eq!(hub.fetch(Request::get(url)).await?.body, "{}");
+/// assert_eq!(web.ledger().len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Listener {
     /// The address of the listening socket.
     pub address: SocketAddr,

@@ -45,6 +45,19 @@ struct PathBudget {
 }
 
 /// The script of one host: its limits, its outages, its responses.
+///
+/// ```
+/// use docstokg_origin_sim::{Arrival, OriginScript, ScriptedReply, SimulatedWeb};
+/// use docstokg_policy::time::{BootInstant, Timestamp};
+///
+/// let start = BootInstant::from_micros(0);
+/// let origin = OriginScript::new("api.example").limit("1/SECOND");
+/// let origin = origin.route("/work", [ScriptedReply::ok("found")]);
+/// let web = SimulatedWeb::new([origin], start);
+/// let send = || web.ask(Arrival::get("api.example", "/work", start), Timestamp::from_micros(0));
+/// assert_eq!(send().map(|reply| reply.status), Some(200));
+/// assert_eq!(send().map(|reply| reply.status), Some(429), "the second within a second");
+/// ```
 pub struct OriginScript {
     pub(crate) host: String,
     budgets: Vec<PathBudget>,

@@ -35,6 +35,15 @@ pub enum BodyFraming {
 }
 
 /// A scripted response: head, body and faults.
+///
+/// ```
+/// use docstokg_origin_sim::ScriptedReply;
+///
+/// let reply = ScriptedReply::ok("0123456789").header("Content-Type", "text/plain");
+/// assert_eq!((reply.status, reply.length()), (200, 10));
+/// let moved = ScriptedReply::redirect(302, "/new");
+/// assert_eq!(moved.headers, [("location".to_owned(), "/new".to_owned())]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptedReply {
     /// The status of the response.

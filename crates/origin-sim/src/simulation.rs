@@ -14,10 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use docstokg_hub::clock::{BootInstant, BoxFuture, Clock, Runtime, Sleep, Timestamp};
+use docstokg_hub::clock::{BootInstant, BoxFuture, Clock, Random, Runtime, Sleep, Timestamp};
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::stores::memory::MemoryStore;
+use docstokg_hub::{Hub, config};
 use parking_lot::Mutex;
+
+use crate::origin::{OriginScript, SimulatedWeb};
+use crate::transport::SimTransport;
 
 mod late;
 mod process;
@@ -117,6 +121,16 @@ impl Simulation {
     }
 
     /// Creates a world in which every sleep ends at its exact instant, for tests of instants.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use docstokg_origin_sim::Simulation;
+    ///
+    /// let simulation = Simulation::exact();
+    /// let hour = simulation.sleep(Duration::from_secs(3_600));
+    /// simulation.block_on(hour);
+    /// assert_eq!(simulation.elapsed(), Duration::from_secs(3_600));
+    /// ```
     #[must_use]
     pub fn exact() -> Self {
         Self::with(None)
@@ -145,6 +159,27 @@ impl Simulation {
             }),
             None => Arc::new(self.clone()),
         }
+    }
+
+    /// Builds a hub in this world with the shipped configuration, and the web of origins to which
+    /// its requests go.
+    ///
+    /// # Panics
+    /// The shipped configuration is invalid.
+    #[must_use]
+    #[expect(
+        clippy::expect_used,
+        reason = "a hub that cannot be built is a failed test"
+    )]
+    pub fn hub(&self, origins: impl IntoIterator<Item = OriginScript>) -> (Hub, SimulatedWeb) {
+        let web = SimulatedWeb::new(origins, self.boot());
+        let hub = Hub::builder(config::load::shipped().expect("the shipped configuration"))
+            .runtime(self.runtime())
+            .store(self.store())
+            .random(Random::seeded(1))
+            .transport(SimTransport::new(self, &web))
+            .build();
+        (hub.expect("a hub of simulated parts"), web)
     }
 
     /// Returns an empty [`StateStore`] for a hub in this world.

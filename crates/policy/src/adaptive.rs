@@ -2,7 +2,7 @@
 //!
 //! A window with many throttling responses lowers the multiplier by a share; a window with few
 //! raises it. The multiplier stretches the pacing windows of a budget. A rate is never rounded down
-//! to zero, and the history is kept.
+//! to zero, and a change of the rate keeps the history of used permits.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::windows::Multiplier;
 /// The settings of the adaptive rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdaptivePolicy {
-    /// The time for which responses are counted before a decision.
+    /// The time over which responses are counted before the rate changes.
     pub window: Duration,
-    /// The share of throttling responses from which the rate decreases.
+    /// The share of throttling responses in a window from which the rate decreases.
     pub high_ratio: f64,
     /// The share by which the rate increases.
     pub increase: f64,
@@ -41,16 +41,17 @@ impl Default for AdaptivePolicy {
     }
 }
 
-/// A response, and the last wait of a request for the rate.
+/// The facts about a response that the adaptive rate needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObservedResponse {
     /// Set if the origin throttled.
     pub throttled: bool,
-    /// The instant at which the last wait for the rate ended.
+    /// The instant at which a request last ended its wait for the rate; `None` if no request
+    /// waited.
     pub waited_at: Option<BootInstant>,
 }
 
-/// The responses of the current window.
+/// The counts of responses in the current window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrottleWindow {
     started: BootInstant,
@@ -70,8 +71,8 @@ pub struct Adjustment {
 }
 
 impl ThrottleWindow {
-    /// Counts a response. If a window has ended before it, returns the change of the
-    /// [`Multiplier`], if any.
+    /// Counts a response. The first response after the end of a window also decides on the rate: if
+    /// the [`Multiplier`] changes, its change is returned.
     pub fn observe(
         &mut self,
         policy: &AdaptivePolicy,
@@ -97,7 +98,8 @@ impl ThrottleWindow {
         adjustment
     }
 
-    /// Returns whether no response was counted for `memory`.
+    /// Returns whether the current window began at least `memory` ago, because responses no longer
+    /// arrive.
     #[must_use]
     pub fn is_stale(&self, memory: Duration, now: BootInstant) -> bool {
         self.started + memory <= now
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_within_its_bounds() {
+    fn adaptive_multiplier_stays_within_its_bounds() {
         let policy = AdaptivePolicy::default();
         let mut counts = ThrottleWindow::default();
         let mut multiplier = Multiplier::FULL;

@@ -1,10 +1,11 @@
 //! The circuit breaker of a host or resolver: when it opens, admits probes and closes.
 //!
 //! States: `Closed -> Open { until, reason } -> HalfOpen { leases }`. A block by a server or an
-//! operator exists beside them. A blocked host is reported as open, with the reason of the block,
-//! and is half-open when the block ends. Time alone leads from open to half-open. A result counts
-//! only in the generation in which its request was admitted. Requests from before an open or a
-//! block therefore neither close nor lengthen it. `early` schedules the probes of an outage.
+//! operator exists beside these states. A blocked host is reported as open, with the reason of the
+//! block, and is half-open when the block ends. An open breaker becomes half-open by the passage of
+//! time alone. A result counts only in the generation in which its request was admitted. Requests
+//! from before an open or a block therefore neither close nor lengthen it. `early` schedules the
+//! probes of an outage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +30,8 @@ use trip::{FailureHistory, TripState};
 /// The time for which failures are kept for a host without requests.
 const FAILURE_MEMORY: Duration = Duration::from_secs(3_600);
 
-/// The state of one breaker. Without failures the state is a few words; further data is allocated
-/// at the first failure.
+/// The state of one breaker. Without failures the state takes a few machine words; further data is
+/// allocated at the first failure.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Breaker {
     generation: u32,
@@ -78,7 +79,8 @@ impl Breaker {
         (trip.until() > now).then(|| (trip.until(), trip.reason()))
     }
 
-    /// Returns whether the state can be dropped: closed without failures, or unused for an hour.
+    /// Returns whether the state can be dropped: the breaker is closed without failures, or was
+    /// unused for an hour.
     #[must_use]
     pub fn is_idle(&self, now: BootInstant) -> bool {
         match &self.trip {
@@ -136,7 +138,7 @@ impl Breaker {
         let is_early = self.probes_early(policy, now);
         let most = policy.trial_calls[role.index()] as usize;
         let most = if is_early { most.min(1) } else { most };
-        // Early probes of all roles count together.
+        // All roles together have one early probe in flight at a time.
         let mut out = trip
             .leases
             .iter()
@@ -161,8 +163,8 @@ impl Breaker {
         }
     }
 
-    /// Returns a [`Breaker`] without history under the same block, for a role that gets its own
-    /// breaker.
+    /// Returns a [`Breaker`] without history, for a role that gets its own breaker. A current block
+    /// also applies to the new breaker.
     #[must_use]
     pub fn with_same_block(&self) -> Self {
         let trip = self
@@ -179,20 +181,20 @@ impl Breaker {
         }
     }
 
-    /// Records who opened the breaker, if that is not recorded yet.
+    /// Records that `who` opened the breaker, unless an opener is recorded already.
     pub fn sign(&mut self, who: &Arc<str>) {
         if let Some(trip) = self.trip.as_deref_mut() {
             trip.by.get_or_insert_with(|| Arc::clone(who));
         }
     }
 
-    /// Returns the process or operator that opened the breaker.
+    /// Returns the process or operator that opened the breaker, if recorded.
     #[must_use]
     pub fn opened_by(&self) -> Option<&Arc<str>> {
         self.trip.as_deref()?.by.as_ref()
     }
 
-    /// Returns how many failures count towards a [`RollingWindow`] at `now`.
+    /// Returns how many failures a [`RollingWindow`] of the length `within` counts at `now`.
     #[must_use]
     pub fn recent_failures(&self, within: Duration, now: BootInstant) -> usize {
         self.past

@@ -33,7 +33,8 @@ use slots::SlotLease;
 const HOUR_MICROS: u64 = 3_600_000_000;
 /// The number of latest waits that are kept for display.
 const SHOWN_WAITS: usize = 8;
-/// The time without a response after which an adaptive rate is dropped, because its run was killed.
+/// The time without a response after which an adaptive rate is dropped, because the run that set it
+/// was probably killed.
 const FORGET_RATE: Duration = Duration::from_secs(600);
 
 /// A wait that ended, for display.
@@ -71,14 +72,14 @@ pub enum BudgetChange {
 pub struct Budget {
     #[serde(skip)]
     ring: PermitRing,
-    /// The number of exact permits that the windows of all processes need.
+    /// The number of permits that are recorded one by one, enough for the windows of all processes.
     keep: u32,
     coarse: Vec<BucketRing>,
-    /// The signature of the windows for which this process last extended `keep` and `coarse`.
+    /// The signature of the windows for which this process last extended the history.
     #[serde(skip)]
     remembered: u64,
-    /// The time that those windows look back, in hours, rounded up. Hours keep an unused budget
-    /// small.
+    /// The time for which the windows of all processes look back, in hours, rounded up. A small
+    /// number keeps an unused budget small.
     #[serde(skip)]
     reach: u16,
     reservations: Vec<Reservation>,
@@ -90,7 +91,7 @@ pub struct Budget {
         reason = "one word in each of very many budgets, most of which never have it"
     )]
     waits: Option<Box<Vec<EndedWait>>>,
-    /// The additions of later versions.
+    /// The fields that later versions of the program added.
     pub(crate) extensions: Extensions,
     #[serde(skip)]
     #[expect(clippy::box_collection, reason = "as above")]
@@ -117,8 +118,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Returns whether the rate is full and there are no reservations, so that only the history
-    /// counts.
+    /// Returns whether only the history counts: the rate is full, and there are no reservations.
     #[inline]
     #[must_use]
     pub(crate) fn is_plain(&self) -> bool {
@@ -131,7 +131,7 @@ impl Budget {
         &self.reservations
     }
 
-    /// Extends the history to the time that these [`Windows`] look back.
+    /// Extends the history to the time for which these [`Windows`] look back.
     #[inline]
     pub(crate) fn remember(&mut self, windows: &Windows) {
         if self.remembered == windows.signature {
@@ -164,7 +164,7 @@ impl Budget {
         }
     }
 
-    /// Returns whether the history covers the time that these [`Windows`] look back.
+    /// Returns whether the history covers the time for which these [`Windows`] look back.
     #[inline]
     pub(crate) fn remembers(&self, windows: &Windows) -> bool {
         self.remembered == windows.signature
@@ -217,7 +217,7 @@ impl Budget {
         }
     }
 
-    /// Returns the [`Reservation`] under which `id` waits.
+    /// Returns the [`Reservation`] under which the request `id` waits, if any.
     pub(crate) fn waiting(&self, id: u64) -> Option<&Reservation> {
         self.reservations
             .iter()
@@ -231,8 +231,8 @@ impl Budget {
         self.reservations.len() < before
     }
 
-    /// Records that the request of a reservation was sent. The reservation counts as used now; at
-    /// `until` its use is recorded at that instant.
+    /// Records that the request of a reservation was sent. The reservation then counts as a use at
+    /// the present instant; at `until` the use is recorded for good.
     pub fn sent(&mut self, id: u64, until: BootInstant) {
         for reservation in self
             .reservations
@@ -243,8 +243,8 @@ impl Budget {
         }
     }
 
-    /// Ends expired reservations and slots. Reservations of waiting holders are dropped, those of
-    /// sent requests are spent.
+    /// Ends expired reservations and slots. Reservations of waiting holders are dropped; those of
+    /// sent requests are recorded as uses.
     #[inline]
     pub fn expire(&mut self, now: BootInstant) {
         while let Some(index) = self
@@ -328,7 +328,8 @@ impl Budget {
         Some(adjustment)
     }
 
-    /// Returns the weight that counts in `window` at `now`, including requests that connect.
+    /// Returns the weight that counts as used in `window` at `now`, including requests that
+    /// connect.
     #[must_use]
     pub fn used(&self, windows: &Windows, window: &Window, now: BootInstant) -> u64 {
         let width = windows.width(window, self.multiplier);

@@ -39,6 +39,14 @@ const TRACKERS: [&str; 24] = [
 ];
 
 /// Returns the form under which a URL is indexed and compared.
+///
+/// ```
+/// use docstokg_policy::canonical::for_index;
+///
+/// let url = "https://Journal.example:443/%7Euser/../a%2fb#top".parse()?;
+/// assert_eq!(for_index(&url).as_str(), "https://journal.example/a%2Fb");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn for_index(url: &Url) -> Url {
     let mut canonical = url.clone();
@@ -64,6 +72,16 @@ pub fn for_index(url: &Url) -> Url {
 /// are removed, too.
 ///
 /// Path and all other parameters keep their order and spelling.
+///
+/// ```
+/// use docstokg_policy::canonical::for_request;
+/// use docstokg_policy::role::Role;
+///
+/// let url = "https://journal.example/a?id=1&utm_source=mail".parse()?;
+/// assert_eq!(for_request(&url, Role::Landing).query(), Some("id=1"));
+/// assert_eq!(for_request(&url, Role::Artifact).query(), url.query());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn for_request(url: &Url, role: Role) -> Url {
     let mut sent = url.clone();

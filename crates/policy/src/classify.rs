@@ -136,11 +136,23 @@ impl Classifier {
     }
 
     /// Returns the [`AttemptClass`] of an [`AttemptEnding`].
+    ///
+    /// ```
+    /// use docstokg_policy::classify::{AttemptEnding, AttemptMeaning, Classifier, Fault};
+    /// use http::StatusCode;
+    ///
+    /// let classify = |ending| Classifier::default().classify(ending);
+    /// let missing = classify(AttemptEnding::Status(StatusCode::NOT_FOUND));
+    /// assert_eq!((missing.outcome, missing.transient), (AttemptMeaning::Neutral, false));
+    /// let refused = classify(AttemptEnding::Fault(Fault::Connect));
+    /// assert_eq!((refused.outcome, refused.transient), (AttemptMeaning::Failure, true));
+    /// ```
     #[must_use]
     pub fn classify(&self, ending: AttemptEnding) -> AttemptClass {
         match ending {
             // Front ends close a connection after some number of requests, and requests in flight
-            // are repeated. The origin did not respond, so breakers do not count the fault.
+            // are repeated. The origin did not respond, so breakers do not count the fault as a
+            // failure.
             AttemptEnding::Fault(Fault::ConnectionClosed) => AttemptClass {
                 outcome: AttemptMeaning::Neutral,
                 transient: true,
@@ -153,7 +165,8 @@ impl Classifier {
             AttemptEnding::Status(status) => {
                 let outcome = self.outcome(status.as_u16());
                 let counts = matches!(outcome, AttemptMeaning::Failure | AttemptMeaning::Throttled);
-                // 501 and 505 mean "never"; the others mean "not now".
+                // 501 and 505 mean that the request never succeeds; the other statuses mean "not
+                // now".
                 let transient = counts && !matches!(status.as_u16(), 501 | 505);
                 AttemptClass { outcome, transient }
             }

@@ -13,7 +13,7 @@ pub struct Extension {
     pub bytes: Vec<u8>,
 }
 
-/// The additions to a site or a budget. The size is one word if there are no additions.
+/// The additions of later versions to a site or a budget. An empty list takes one machine word.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extensions(
     #[expect(

@@ -123,7 +123,7 @@ pub struct Overrides {
     /// origin declares `stale-if-error`, the longer time applies. `must-revalidate` and similar
     /// directives still apply.
     pub stale_if_error: Option<Duration>,
-    /// Set if the cache is not used.
+    /// Set if the cache is not used for this host and role.
     pub bypass: bool,
 }
 

@@ -18,7 +18,7 @@ pub struct Host(Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// A scheme other than `http` and `https`.
-    #[error("the scheme of '{0}' is not http or https")]
+    #[error("'{0}' is not http or https")]
     Scheme(String),
     /// A user name or password before the host.
     #[error("the URL carries a user name or password; give credentials in the config instead")]
@@ -40,6 +40,15 @@ const MAX_TEXT: usize = 1_024;
 impl Host {
     /// Returns the host of a [`Url`]. The default port of the scheme is omitted; any other port is
     /// part of the host.
+    ///
+    /// ```
+    /// use docstokg_policy::host::Host;
+    ///
+    /// let of = |url: &str| Host::of(&url.parse().expect("a URL"));
+    /// assert_eq!(of("http://Example.org:8080/a")?.as_str(), "example.org:8080");
+    /// assert!(of("ftp://example.org/").is_err());
+    /// # Ok::<(), docstokg_policy::host::HostError>(())
+    /// ```
     ///
     /// # Errors
     /// Returns [`HostError`] for schemes other than `http` and `https`, for URLs with userinfo, and
@@ -68,6 +77,16 @@ impl Host {
     /// Parses a host as written in configuration: any case, Unicode, a trailing dot, a port.
     ///
     /// Both default ports are dropped, because configuration names a host without a scheme.
+    ///
+    /// ```
+    /// use docstokg_policy::host::Host;
+    ///
+    /// let host = Host::parse("API.Example.org.:443")?;
+    /// assert_eq!(host.as_str(), "api.example.org");
+    /// assert_eq!(Host::parse("bücher.example")?.as_str(), "xn--bcher-kva.example");
+    /// assert!(Host::parse("https://api.example.org/works").is_err());
+    /// # Ok::<(), docstokg_policy::host::HostError>(())
+    /// ```
     ///
     /// # Errors
     /// Returns [`HostError`] if the text contains more than a host and a port.
@@ -113,7 +132,7 @@ impl Host {
         &self.0
     }
 
-    /// Returns the canonical text, shared.
+    /// Returns the canonical text as a shared pointer, without a copy.
     #[must_use]
     pub fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)
@@ -158,6 +177,15 @@ impl Borrow<str> for Host {
 ///
 /// - loopback, private, link-local, shared, unique-local, unspecified, multicast and reserved ones,
 /// - IPv6 forms that embed such an IPv4 address.
+///
+/// ```
+/// use docstokg_policy::host::is_internal;
+///
+/// assert!(is_internal("10.0.0.1".parse()?));
+/// assert!(is_internal("::ffff:127.0.0.1".parse()?));
+/// assert!(!is_internal("93.184.215.14".parse()?));
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
 #[must_use]
 pub fn is_internal(address: IpAddr) -> bool {
     match address {
@@ -232,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn one_host_has_one_spelling() {
+    fn host_parse_gives_one_spelling_per_host() {
         for text in [
             "https://API.Crossref.ORG/x",
             "https://api.crossref.org.:443/",

@@ -1,7 +1,7 @@
 //! The model of a host's own limits: those learned from its refusals, and those that its headers
 //! declare.
 //!
-//! [`HostModel::next`] returns when a request may go. The model changes only by events with an
+//! [`HostModel::next`] returns when a request may be sent. The model changes only by events with an
 //! instant ([`HostModel::apply`]). No clock, configuration or other host has an influence. A site
 //! applies events as they happen. A store that cannot run these functions beside its data records
 //! the events, and every process applies the records in order.
@@ -54,26 +54,27 @@ pub struct LimitQuery<'a> {
     pub lane: Option<&'a str>,
     /// The needs of the request, for declared quotas.
     pub need: QuotaNeed<'a>,
-    /// The latest instant to which the request waits for even pacing. If pacing would take longer,
-    /// the request goes as soon as the quota allows.
+    /// The latest instant until which the request waits for even pacing. If pacing would take
+    /// longer, the request goes as soon as the quota allows.
     pub latest: BootInstant,
 }
 
-/// The instant at which a request may go, and the limit that delays it.
+/// The instant at which a request may be sent, and the limit that delays it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitFit {
-    /// The first instant at which the request may go.
+    /// The first instant at which the request may be sent.
     pub at: BootInstant,
     /// The limit as a [`Window`], if there is a limit to show.
     pub because: Option<Window>,
 }
 
-/// The instants at which a request may go by each kind of limit; `None` if that kind is unknown.
+/// The instants at which a request may be sent according to each kind of limit; `None` if that kind
+/// is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitInstants {
-    /// The instant by learned limits. A probe of the breaker ignores it.
+    /// The instant that learned limits allow. A probe of the breaker ignores it.
     pub learned: Option<BootInstant>,
-    /// The [`QuotaInstants`] by declared quotas.
+    /// The [`QuotaInstants`] that declared quotas allow.
     pub stated: Option<QuotaInstants>,
 }
 
@@ -103,7 +104,8 @@ impl HostModel {
         self.quotas.as_ref()
     }
 
-    /// Returns when a request may go, and the limit that delays it; `None` if no limit is known.
+    /// Returns when a request may be sent, and the limit that delays it; `None` if no limit is
+    /// known.
     ///
     /// Even pacing of a quota refuses no request. A request that would miss its latest instant goes
     /// while the quota allows it.
@@ -128,7 +130,7 @@ impl HostModel {
         }
     }
 
-    /// Returns when a request may go by each kind of limit.
+    /// Returns when a request may be sent according to each kind of limit.
     fn instants(&self, query: &LimitQuery<'_>, now: BootInstant) -> LimitInstants {
         let learned = self.learned.as_ref().zip(query.learn);
         let quotas = self.quotas.as_ref().zip(query.lane);
@@ -232,8 +234,8 @@ impl HostModel {
         true
     }
 
-    /// Learns from the headers of a response whose body is not complete. Refusals count when the
-    /// attempt is settled.
+    /// Learns from the headers of a response whose body is not complete. Refusals take effect when
+    /// the attempt is settled.
     fn receive_headers(
         &mut self,
         id: u64,

@@ -44,7 +44,7 @@ impl Pacing {
     }
 }
 
-/// The rules by which a request is fitted into a budget.
+/// The windows that a request must fit in a budget: with or without their spacing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FitMode {
     /// The windows and their [`Spacing`].
@@ -81,7 +81,8 @@ const FILLED_FROM: Duration = Duration::from_secs(5);
 const FILLED_UP_TO: Duration = Duration::from_secs(62);
 /// The divisor of a window's length that gives the time in which the window is filled.
 const FILLED_IN_PART: u32 = 10;
-/// The number of windows from which a run spaces them evenly, which costs the run 2 % at most.
+/// The number of windows from which the requests of a run are spaced evenly, which costs the run 2
+/// % at most.
 const MANY_WINDOWS: u32 = 50;
 
 /// A spacing window of a budget, derived from one of its limits.
@@ -164,7 +165,8 @@ pub(crate) fn spacings(list: &[Window], is_spaced: impl Fn(&Window) -> bool) -> 
     if let Some(window) = slowest(LONG_WINDOW) {
         let mut spacings = of_short(window);
         if window.per >= FILLED_FROM {
-            // A run that fills this window needs even distances from the shorter ones.
+            // While a run fills this window fast, the shorter windows must space its requests
+            // evenly.
             spacings.extend(slowest(FILLED_FROM).map(evenly).unwrap_or_default());
         }
         return spacings;
@@ -236,7 +238,7 @@ pub(crate) fn fill_time(window: &Window, backlog: u32) -> Option<Duration> {
     is_filled.then(|| window.per / FILLED_IN_PART)
 }
 
-/// Returns the backlog from which a run spaces a [`Window`] evenly.
+/// Returns the smallest backlog of a run that spaces a [`Window`] evenly.
 fn few_windows(window: &Window) -> u32 {
     window.limit.get().saturating_mul(MANY_WINDOWS)
 }

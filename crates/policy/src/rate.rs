@@ -12,6 +12,16 @@ pub use words::{LimitBasis, limit_in_words, rates_in_words, window_in_words};
 mod words;
 
 /// A limit of at most `limit` permits in any interval of length `per`.
+///
+/// ```
+/// use std::time::Duration;
+/// use docstokg_policy::rate::Window;
+///
+/// let window: Window = "1/3SECOND".parse()?;
+/// assert_eq!((window.limit.get(), window.per), (1, Duration::from_secs(3)));
+/// assert_eq!("300/min".parse::<Window>()?.to_string(), "300/MINUTE");
+/// # Ok::<(), docstokg_policy::rate::RateError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Window {
     /// The largest total weight in an interval.
@@ -51,6 +61,13 @@ impl fmt::Display for Window {
 }
 
 /// The reason why a text is not a rate.
+///
+/// ```
+/// use docstokg_policy::rate::parse_rates;
+///
+/// let error = parse_rates("10/FORTNIGHT").unwrap_err();
+/// assert_eq!(error.why, "the unit is not one of SECOND, MINUTE, HOUR, DAY");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{text}' is not a rate: {why}; write for instance 10/SECOND, 1/3SECOND or 10/SECOND+5000/HOUR"
@@ -119,6 +136,15 @@ fn unit_length(unit: &str) -> Option<Duration> {
 }
 
 /// Parses windows joined by `+`: `10/SECOND+5000/HOUR`. All of them apply.
+///
+/// ```
+/// use docstokg_policy::rate::{format_rates, parse_rates, rates_in_words};
+///
+/// let windows = parse_rates("2/s+500/hour")?;
+/// assert_eq!(format_rates(&windows), "2/SECOND+500/HOUR");
+/// assert_eq!(rates_in_words(&windows), "2 a second, 500 an hour");
+/// # Ok::<(), docstokg_policy::rate::RateError>(())
+/// ```
 ///
 /// # Errors
 /// Returns [`RateError`] for the first part that is not a rate.
@@ -194,7 +220,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_makes_it_panic(text in ".{0,40}") {
+        fn parse_rates_reads_any_text_without_a_panic(text in ".{0,40}") {
             let _ = parse_rates(&text);
         }
     }

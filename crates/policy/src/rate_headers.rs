@@ -161,6 +161,21 @@ pub enum ResetForm {
 /// Times of day are compared with the `Date` of the response if present, so that a wrong clock on
 /// either side has no effect. Lines of the same name are one list (RFC 9110 section 5.3). A
 /// structured field with a malformed part is ignored as a whole (RFC 9651 section 4.2).
+///
+/// ```
+/// use std::time::Duration;
+/// use docstokg_policy::rate_headers::{RateHeaderHints, read};
+/// use docstokg_policy::time::Timestamp;
+/// use http::{HeaderMap, HeaderValue};
+///
+/// let mut headers = HeaderMap::new();
+/// headers.insert("ratelimit-policy", HeaderValue::from_static(r#""default";q=100;w=60"#));
+/// headers.insert("ratelimit", HeaderValue::from_static(r#""default";r=40;t=30"#));
+/// let reading = read(&headers, Timestamp::from_micros(0), &RateHeaderHints::default());
+/// let quota = &reading.quotas[0];
+/// assert_eq!((quota.limit, quota.window), (Some(100), Some(Duration::from_secs(60))));
+/// assert_eq!((quota.remaining, quota.resets_in), (Some(40), Some(Duration::from_secs(30))));
+/// ```
 #[must_use]
 pub fn read(
     headers: &HeaderMap,
@@ -207,7 +222,7 @@ fn may_state_a_rate(name: &str) -> bool {
 }
 
 impl RateHeaderReading {
-    /// Returns whether a quota is exhausted and resets only after [`LONG_RESET`] or later.
+    /// Returns whether a quota is exhausted and resets only after `LONG_RESET` or later.
     #[must_use]
     pub fn is_spent_for_long(&self) -> bool {
         let least = self.cost.unwrap_or(1).max(1);
@@ -254,7 +269,7 @@ impl RateHeaderReading {
 struct RateHeaderReader<'a> {
     headers: &'a HeaderMap,
     hints: &'a RateHeaderHints,
-    /// The time at which the response was sent, on the clock of its times of day.
+    /// The time at which the response was sent, on the clock that its times of day use.
     sent: Timestamp,
     malformed: u32,
 }
@@ -293,7 +308,7 @@ impl DeclaredQuota {
         }
     }
 
-    /// Caps the values. Returns `None` for a time without a limit or a remainder.
+    /// Caps the values. Returns `None` if the quota declares neither a limit nor a remainder.
     fn into_quota(self, usual_window: Option<Duration>) -> Option<Quota> {
         let remaining = match (self.limit, self.remaining) {
             (None, None) => return None,

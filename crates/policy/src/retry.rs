@@ -72,7 +72,8 @@ pub struct EndedAttempt {
     pub is_over_budget: bool,
     /// Set if the caller waits for the next probe of a breaker that opened.
     pub awaits_probe: bool,
-    /// Set if the limiter learns from refusals, and therefore decides when the next request goes.
+    /// Set if the limiter learns from refusals, and therefore decides when the next request is
+    /// sent.
     pub is_learned: bool,
 }
 
@@ -123,7 +124,7 @@ impl StopReason {
         }
     }
 
-    /// Returns when the next attempt is due, if it is only too late for this request.
+    /// Returns when the next attempt would be due, if only the time or the breaker prevents it.
     #[must_use]
     pub const fn until(self) -> Option<BootInstant> {
         match self {
@@ -150,11 +151,36 @@ pub fn wants_retry(
 ///
 /// - A wait that the server requests replaces the backoff, without any addition and without the
 ///   ceiling.
-/// - A block or open of the breaker is always the minimum. If the response opened the breaker, only
-///   callers that wait for its probe try again.
+/// - A retry is never earlier than the end of a block or open of the breaker. While the breaker is
+///   open, a request is tried again only in these cases: the server requested a wait, the limiter
+///   learns from the refusal, or the caller waits for the probe.
 /// - A backoff has equal jitter: half is fixed, half is random.
 /// - If the limiter learns, there is no backoff after a refusal. The limiter delays every request
 ///   to the host, and a breaker opens for no longer than that.
+///
+/// ```
+/// use std::time::Duration;
+/// use docstokg_policy::classify::{AttemptEnding, Classifier};
+/// use docstokg_policy::retry::{EndedAttempt, Repeatable, RetryDecision, RetryPolicy, decide};
+/// use docstokg_policy::time::BootInstant;
+/// use http::StatusCode;
+///
+/// let now = BootInstant::from_micros(0);
+/// let until = now + Duration::from_secs(7);
+/// let ended = EndedAttempt {
+///     attempt: 1,
+///     class: Classifier::default().classify(AttemptEnding::Status(StatusCode::TOO_MANY_REQUESTS)),
+///     repeatable: Repeatable::Yes,
+///     open_until: None,
+///     asked_until: Some(until),
+///     deadline: now + Duration::from_secs(60),
+///     is_over_budget: false,
+///     awaits_probe: false,
+///     is_learned: false,
+/// };
+/// // `Retry-After` takes the place of the backoff.
+/// assert_eq!(decide(&RetryPolicy::default(), &ended, now, 0.5), RetryDecision::RetryAt(until));
+/// ```
 #[must_use]
 pub fn decide(
     policy: &RetryPolicy,
@@ -324,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_for_the_right_reason() {
+    fn decide_stops_with_the_reason_of_the_case() {
         let policy = RetryPolicy::default();
         let stop = |ended: EndedAttempt| decide(&policy, &ended, NOW, 0.5);
         let base = ended(1, AttemptMeaning::Failure);

@@ -13,6 +13,19 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(100 * 366 * 86_400);
 /// the `Date` of the response if present, so that a wrong clock on either side has no effect;
 /// otherwise with `now`. A date in the past is a wait of zero. Fractions of a second are rounded
 /// up. Returns `None` for any other value.
+///
+/// ```
+/// use std::time::Duration;
+/// use docstokg_policy::retry_after::parse_retry_after;
+/// use docstokg_policy::time::Timestamp;
+///
+/// let now = Timestamp::from_micros(0);
+/// assert_eq!(parse_retry_after("120", None, now), Some(Duration::from_secs(120)));
+/// // The date of the response decides, whatever the local clock says.
+/// let (until, date) = ("Sun, 06 Nov 1994 08:50:37 GMT", "Sun, 06 Nov 1994 08:49:37 GMT");
+/// assert_eq!(parse_retry_after(until, Some(date), now), Some(Duration::from_secs(60)));
+/// assert_eq!(parse_retry_after("soon", None, now), None);
+/// ```
 #[must_use]
 pub fn parse_retry_after(value: &str, date: Option<&str>, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
@@ -64,6 +77,15 @@ const LAST_HTTP_DATE: Duration = Duration::from_secs(253_402_300_799);
 
 /// Writes an HTTP date with whole seconds. Times before 1970 or after 9999 become the nearest time
 /// that a date can represent.
+///
+/// ```
+/// use docstokg_policy::retry_after::{format_http_date, http_date};
+/// use docstokg_policy::time::Timestamp;
+///
+/// let text = format_http_date(Timestamp::from_micros(784_111_777_000_000));
+/// assert_eq!(text, "Sun, 06 Nov 1994 08:49:37 GMT");
+/// assert_eq!(http_date(&text), Some(Timestamp::from_micros(784_111_777_000_000)));
+/// ```
 #[must_use]
 pub fn format_http_date(at: Timestamp) -> String {
     let since = Duration::from_micros(u64::try_from(at.as_micros()).unwrap_or(0));
@@ -148,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_makes_it_panic(value in ".{0,40}", date in proptest::option::of(".{0,40}")) {
+        fn parse_retry_after_reads_any_text_without_a_panic(value in ".{0,40}", date in proptest::option::of(".{0,40}")) {
             let _ = parse_retry_after(&value, date.as_deref(), NOW);
         }
 

@@ -19,10 +19,23 @@ const ADVANCE_CREDIT: u16 = 10 * TRANSIENT_COST;
 /// The credit for a success: a fifth of a retry.
 const SUCCESS_CREDIT: u16 = 2;
 
-/// The time in microseconds that alone earns one retry back.
+/// The time in microseconds after which one retry is earned back without a success.
 const FORGIVEN_AFTER: u64 = 60_000_000;
 
 /// The used part of a retry budget.
+///
+/// ```
+/// use docstokg_policy::classify::AttemptMeaning;
+/// use docstokg_policy::retry_budget::RetryBudget;
+/// use docstokg_policy::time::BootInstant;
+///
+/// let now = BootInstant::from_micros(0);
+/// let mut budget = RetryBudget::default();
+/// assert!(budget.settle(AttemptMeaning::Failure, true, now));
+/// let spent = budget.spent();
+/// budget.settle(AttemptMeaning::Success, false, now);
+/// assert!(budget.spent() < spent, "a success earns retries");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryBudget {
     spent: u16,
@@ -31,7 +44,8 @@ pub struct RetryBudget {
 }
 
 impl RetryBudget {
-    /// Creates a budget with `spent` used credit, to which time adds from `since` on.
+    /// Creates a budget with `spent` used credit, of which the passage of time after `since` earns
+    /// some back.
     #[must_use]
     pub const fn new(spent: u16, since: BootInstant) -> Self {
         Self { spent, since }
@@ -82,7 +96,7 @@ impl RetryBudget {
         self.since = self.since.plus_micros(minutes * FORGIVEN_AFTER);
     }
 
-    /// Moves its instant to the clock of the current boot.
+    /// Moves the instant of the budget to the clock of the current boot.
     pub(crate) fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
         self.since = shift(self.since);
     }

@@ -20,6 +20,20 @@ pub const EXACT_LIMIT: u32 = 4_096;
 pub const COARSE_BUCKETS: u32 = 1_024;
 
 /// The instants of the latest permits, oldest first.
+///
+/// ```
+/// use std::time::Duration;
+/// use docstokg_policy::ring::PermitRing;
+/// use docstokg_policy::time::BootInstant;
+///
+/// let at = |seconds: u64| BootInstant::from_micros(seconds * 1_000_000);
+/// let mut ring = PermitRing::default();
+/// for second in [1, 2, 9] {
+///     ring.push(at(second), 1, 10);
+/// }
+/// assert_eq!(ring.count_within(Duration::from_secs(5), at(10)), 1);
+/// assert_eq!(ring.back(3), Some(at(1)));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct PermitRing {
     permits: VecDeque<BootInstant>,
@@ -39,7 +53,7 @@ impl PermitRing {
     pub fn push(&mut self, at: BootInstant, weight: u32, keep: u32) {
         let at = self.permits.back().map_or(at, |latest| at.max(*latest));
         if self.permits.capacity() == 0 {
-            // Most hosts receive one request, so the first permit allocates one word.
+            // Most hosts receive one request, so the first permit allocates space for one instant.
             self.permits.reserve_exact(weight.min(keep) as usize);
         }
         if keep == 0 {
@@ -94,7 +108,7 @@ pub struct BucketRing {
     window: Window,
     /// The width in microseconds, guard included.
     width: u64,
-    /// The identifier of the window, in one word.
+    /// The identifier of the window, in 64 bits.
     id: u64,
     #[serde(skip)]
     buckets: VecDeque<Bucket>,

@@ -110,6 +110,14 @@ impl Robots {
     ///
     /// The agent is a product token or a whole `User-Agent` value. `/robots.txt` itself is always
     /// allowed.
+    ///
+    /// ```
+    /// use docstokg_policy::robots::Robots;
+    ///
+    /// let robots = Robots::parse(b"User-agent: *\nDisallow: /private\nAllow: /private/open\n");
+    /// assert!(!robots.allows("docstokg/0.1", "/private/a"));
+    /// assert!(robots.allows("docstokg/0.1", "/private/open/a?page=2"));
+    /// ```
     #[must_use]
     pub fn allows(&self, agent: &str, path_and_query: &str) -> bool {
         let path = pattern::path(path_and_query.split('#').next().unwrap_or_default());
@@ -128,6 +136,15 @@ impl Robots {
     }
 
     /// Returns the delay between requests that the site requires of a robot, if any.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use docstokg_policy::robots::Robots;
+    ///
+    /// let robots = Robots::parse(b"User-agent: docstokg\nCrawl-delay: 2.5\n");
+    /// assert_eq!(robots.crawl_delay("docstokg"), Some(Duration::from_millis(2_500)));
+    /// assert_eq!(robots.crawl_delay("other"), None);
+    /// ```
     #[must_use]
     pub fn crawl_delay(&self, agent: &str) -> Option<Duration> {
         let (name, groups) = self.groups_for(agent);
@@ -138,9 +155,8 @@ impl Robots {
     }
 
     /// Returns the groups for an agent, and the name that selected them. The groups that name the
-    /// agent count as one; without such a [`Group`], the groups for every robot apply (RFC 9309
-    /// section
-    /// 2.2.1).
+    /// agent count as one group; without such a [`Group`], the groups for every robot apply (RFC
+    /// 9309 section 2.2.1).
     fn groups_for(&self, agent: &str) -> (String, Vec<&Group>) {
         let agent = product_token(agent);
         let named = |name: &str| -> Vec<&Group> {
@@ -221,6 +237,14 @@ impl RobotsRuling {
     ///
     /// A redirect that was not followed counts as unavailable, like any 4xx. A 429 is the
     /// exception: it means that the site is overloaded, not that the file is missing.
+    ///
+    /// ```
+    /// use docstokg_policy::robots::RobotsRuling;
+    /// use http::StatusCode;
+    ///
+    /// assert_eq!(RobotsRuling::from_status(Some(StatusCode::NOT_FOUND)), RobotsRuling::AllowAll);
+    /// assert_eq!(RobotsRuling::from_status(None), RobotsRuling::DisallowForNow);
+    /// ```
     #[must_use]
     pub fn from_status(status: Option<StatusCode>) -> Self {
         match status.map(|status| status.as_u16()) {

@@ -6,6 +6,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// The purpose of a request. Limits, trial budgets and the `Accept` header depend on it.
+///
+/// ```
+/// use docstokg_policy::role::Role;
+///
+/// assert_eq!("Landing".parse(), Ok(Role::Landing));
+/// assert_eq!(Role::Artifact.as_str(), "artifact");
+/// assert!("image".parse::<Role>().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Role {
     /// Machine-readable responses of an API.

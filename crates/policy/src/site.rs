@@ -1,9 +1,10 @@
-//! A site: one breaker and all budgets of one operator's limits, with decisions as one step.
+//! A site: the state of what one operator limits as a whole, with one breaker and all budgets.
 //!
-//! `enter` checks the breaker and every budget of a request together. `confirm` checks again at the
-//! real instant for a request that waited. A store calls these functions inside its critical
-//! section, with a `now` that it read there. `order` decides between waiting requests; `permit` and
-//! `settle` follow a permit from its use to its result.
+//! Each decision about a request is one step. `enter` checks the breaker and every budget of a
+//! request together. `confirm` checks again at the real instant for a request that waited. A store
+//! calls these functions inside its critical section, with a `now` that it read there. `order`
+//! decides between waiting requests; `permit` and `settle` follow a permit from its use to its
+//! result.
 
 use std::ops::ControlFlow;
 
@@ -39,7 +40,8 @@ use site_extras::SiteExtras;
 #[derive(Clone, Debug, Default)]
 pub struct Site {
     breaker: Breaker,
-    /// The breakers of isolated roles; one word of memory without such roles.
+    /// The breakers of isolated roles. Most sites have no such breakers, so the empty field takes
+    /// one machine word.
     #[expect(
         clippy::box_collection,
         reason = "very many sites, few of which have any"
@@ -49,7 +51,7 @@ pub struct Site {
     next_id: u64,
     /// Set if state other than the history of budgets may have changed.
     touched: bool,
-    /// The rare parts; one word of memory without such parts.
+    /// The rare parts. Most sites have no such parts, so the empty field takes one machine word.
     added: Option<Box<SiteExtras>>,
 }
 
@@ -62,10 +64,10 @@ impl Site {
         }
     }
 
-    /// Requests admission: breaker, blocks and all budgets in one step.
+    /// Requests admission: checks the breaker, blocks and all budgets in one step.
     #[inline]
     pub fn enter(&mut self, ask: &AdmissionRequest, now: BootInstant) -> AdmissionResult {
-        // Almost always the breaker is closed and no request waits: then only windows count.
+        // Almost always the breaker is closed and no request waits: then the windows alone decide.
         let is_limited = self.host_model().is_some_and(|model| !model.is_empty());
         let learns = is_limited || ask.searches_upwards();
         let is_behind = ask.queue_position.ahead().is_some();
@@ -129,11 +131,11 @@ impl Site {
         }
     }
 
-    /// Checks an [`AdmissionRequest`] that waited again: the breaker, and the windows at the real
-    /// instant.
+    /// Checks again an [`AdmissionRequest`] that has waited: the breaker, and the windows at the
+    /// real instant.
     ///
-    /// A permit or a refusal ends the reservation. Until then the reservation keeps its position at
-    /// every instant. A request whose reservation has expired counts as new.
+    /// A permit or a refusal ends the reservation. Until then the request keeps its position, even
+    /// if its instant moves. A request whose reservation has expired counts as new.
     pub fn confirm(
         &mut self,
         ask: &AdmissionRequest,
@@ -177,7 +179,7 @@ impl Site {
     }
 
     /// Decides on an [`AdmissionRequest`] after the passage of time was applied. A process without
-    /// an adaptive rate uses the full rate, regardless of the multiplier that others set.
+    /// an adaptive rate uses the full rate, even if other processes have lowered the multiplier.
     #[inline]
     fn decide(
         &mut self,
@@ -432,8 +434,8 @@ impl Site {
     }
 }
 
-/// Returns whether an instant is later than the caller waits. Up to `from` the wait is not due to
-/// the rate.
+/// Returns whether an instant is later than the caller waits for the rate. The wait until `from`
+/// has another cause, and is limited by the deadline alone.
 ///
 /// A request with a reservation was admitted to wait, so it is not refused if it woke slightly
 /// late.
@@ -447,7 +449,7 @@ fn is_too_late(
     fit.at > latest_of(ask, own, from)
 }
 
-/// Returns the latest instant to which the caller waits.
+/// Returns the latest instant to which the caller waits for the rate.
 #[inline]
 fn latest_of(
     ask: &AdmissionRequest,

@@ -119,14 +119,15 @@ impl Timestamp {
     }
 
     /// Returns the beginning of a day in UTC; `None` if the proleptic Gregorian calendar has no
-    /// such day.
+    /// such day in the years 0 to 9999.
     #[must_use]
     pub fn from_date(year: i64, month: i64, day: i64) -> Option<Self> {
         if !(0..=9_999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
             return None;
         }
         let days = days_since_epoch(year, month, day);
-        // A day that the month does not have becomes a day of the next month.
+        // For a day that its month does not have, the number of days is that of a day in the next
+        // month, so the reverse conversion differs.
         (civil(days) == (year, month, day)).then(|| Self(days * DAY_MICROS))
     }
 
@@ -179,13 +180,13 @@ const DAY_MICROS: i64 = 86_400_000_000;
 
 /// Converts year, month and day into days since 1970-01-01: the reverse of [`civil`].
 fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March, so that the leap day is the last day of a year.
+    // In this calculation, years begin in March, so that the leap day is the last day of a year.
     let year_of_march = if month > 2 { year } else { year - 1 };
     let month_of_march = (month + 9) % 12;
     let leap_days =
         year_of_march.div_euclid(4) - year_of_march.div_euclid(100) + year_of_march.div_euclid(400);
     let days = 365 * year_of_march + leap_days + (153 * month_of_march + 2) / 5 + day - 1;
-    // The days from the first of March of the year 0 to the first of January 1970.
+    // Subtracts the days from the first of March of the year 0 to the first of January 1970.
     days - 719_468
 }
 

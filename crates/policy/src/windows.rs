@@ -24,14 +24,14 @@ pub struct Windows {
     spacings: Box<[Spacing]>,
     guard: Duration,
     pacing: Pacing,
-    /// The number of exact permits that the windows need.
+    /// The number of permits that must be recorded one by one for these windows.
     pub(crate) keep: u32,
     pub(crate) has_coarse: bool,
-    /// The signature of the list, which distinguishes lists in one comparison. Never zero.
+    /// The signature of the windows, by which two lists are compared at once. Never zero.
     pub(crate) signature: u64,
 }
 
-/// A [`Window`] in the form for the hot path, without conversions.
+/// A [`Window`] whose values are converted once, for the hot path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowRule {
     pub(crate) limit: u32,
@@ -43,7 +43,7 @@ pub(crate) struct WindowRule {
     pub(crate) id: u64,
 }
 
-/// Returns the identifier of a [`Window`], in one word.
+/// Returns the identifier of a [`Window`], in 64 bits.
 pub(crate) fn id_of(window: &Window) -> u64 {
     (u64::from(window.limit.get()) << 32) ^ micros(window.per)
 }
@@ -130,7 +130,7 @@ impl Windows {
         }
     }
 
-    /// Returns the windows as configured.
+    /// Returns the limits that apply together, without the windows of their spacing.
     #[must_use]
     pub fn list(&self) -> &[Window] {
         &self.list
@@ -143,8 +143,8 @@ impl Windows {
         &self.spacings
     }
 
-    /// Returns the limit that a spacing [`Window`] serves; `None` if the [`Window`] is itself a
-    /// limit.
+    /// Returns the limit whose requests a spacing [`Window`] spaces; `None` if the [`Window`] is
+    /// itself a limit.
     #[must_use]
     pub fn limit_spaced_by(&self, window: &Window) -> Option<Window> {
         if self.list.contains(window) {
@@ -161,7 +161,7 @@ impl Windows {
         self.pacing
     }
 
-    /// Returns the [`Window`] at an index: first the configured windows, then those of the spacing.
+    /// Returns the [`Window`] at an index: first the limits, then the windows of their spacing.
     #[inline]
     pub(crate) fn at(&self, index: usize) -> Window {
         match index.checked_sub(self.list.len()) {
@@ -194,8 +194,8 @@ impl Windows {
     }
 
     /// Returns the time until the next slot of one process among `processes`, for windows that
-    /// allow fewer requests than there are processes. Shares alone could coincide in one such
-    /// window.
+    /// allow fewer requests than there are processes. With shares alone, requests of several
+    /// processes could coincide in one window.
     ///
     /// The result is zero within a slot, and `None` if no window is that small. The rotation
     /// follows the wall clock, which all machines share, and each slot is for one request.
@@ -336,8 +336,8 @@ mod tests {
     use super::*;
     use crate::rate::parse_rates;
 
-    /// Lets every process send once in each of its slots, early or late. Returns the time of each
-    /// request, and its process.
+    /// Simulates processes that each send once in each of their slots, early or late. Returns the
+    /// time of each request, and its process.
     fn sent_in_turns(windows: &Windows, processes: u32) -> Vec<(i64, u32)> {
         let mut state = 7_u64;
         let mut random = |most: u64| {

@@ -54,14 +54,14 @@ pub struct CacheLimits {
     /// The largest size of all entries: body, metadata, URL and an estimate of their rows. A put
     /// that exceeds the limit causes an eviction.
     pub max_bytes: u64,
-    /// The memory that this process uses in front of a directory.
+    /// The size of the memory tier with which this process serves small entries of a directory.
     pub memory_bytes: u64,
     /// The longest body that is stored.
     pub max_body_bytes: u64,
 }
 
 impl CacheLimits {
-    /// Returns limits for a cache of this size, with bodies of up to an eighth.
+    /// Returns limits for a cache of `max_bytes`, with bodies of up to an eighth of that size.
     #[must_use]
     pub const fn of(max_bytes: u64) -> Self {
         Self {
@@ -85,6 +85,18 @@ pub struct CacheStore(Arc<CacheKind>);
 
 impl CacheStore {
     /// Creates a cache in the memory of this process.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use docstokg_stores::cache::{CacheLimits, CacheStore};
+    /// use docstokg_stores::clock::SystemClock;
+    ///
+    /// let cache = CacheStore::memory(CacheLimits::of(1 << 20), Arc::new(SystemClock));
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// assert_eq!(cache.stats().await?.entries, 0);
+    /// # Ok::<(), docstokg_stores::StoreError>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn memory(limits: CacheLimits, clock: Arc<dyn Clock>) -> Self {
         let cache = MemoryCache::new(limits.max_bytes, limits.max_body_bytes, clock);

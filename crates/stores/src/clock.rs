@@ -21,7 +21,7 @@ const BOOT_OFFSET_MICROS: u64 = 40 * 86_400 * 1_000_000;
 
 /// The time by which this process's boot clock is ahead of the machine's, in microseconds. The
 /// value differs from zero in a time namespace, such as that of a container. Processes inside and
-/// outside that share state use the machine's clock.
+/// outside of a namespace that share state use the machine's clock.
 static CLOCK_OFFSET: OnceLock<i64> = OnceLock::new();
 
 fn own_offset() -> i64 {
@@ -65,8 +65,8 @@ fn micros(time: Timespec) -> i64 {
 
 /// Returns a conversion of instants of an earlier boot to the clock of this boot, by wall time.
 ///
-/// No instant is further ahead than at the time of the anchor, even if the wall clock was changed.
-/// Instants before the start of the clock become its start.
+/// No converted instant is further ahead of the present than it was at the time of the anchor, even
+/// if the wall clock was changed. Instants before the start of the clock become its start.
 pub(crate) fn shift(
     anchor: (u64, i64),
     here: (BootInstant, i64),

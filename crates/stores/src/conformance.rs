@@ -43,6 +43,15 @@ pub use probes::{
 };
 
 /// Runs the whole contract against a [`StateStore`] that no other test uses.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use docstokg_stores::clock::SystemClock;
+/// use docstokg_stores::conformance;
+/// use docstokg_stores::memory::MemoryStore;
+///
+/// conformance::run_all(&MemoryStore::new(Arc::new(SystemClock)));
+/// ```
 pub fn run_all(store: &dyn StateStore) {
     two_handles_of_a_key_see_one_state(store);
     sites_do_not_see_each_other(store);
@@ -288,7 +297,7 @@ pub fn a_cost_is_spent_in_all_budgets_or_none(store: &dyn StateStore) {
     loose.refused();
 }
 
-/// Checks that a released reservation does not count any more.
+/// Checks that a released reservation no longer delays other requests.
 pub fn a_reservation_left_is_free_for_others(store: &dyn StateStore) {
     let client = SiteClient::new(store, "reservation", &[1]);
     client.go();

@@ -8,7 +8,7 @@ pub enum StoreError {
     Unavailable {
         /// The name of the store, without secrets.
         store: String,
-        /// The event.
+        /// The description of the failure, in words.
         why: String,
     },
     /// The store responds, but has lost the record of used permits.

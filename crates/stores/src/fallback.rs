@@ -38,8 +38,9 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// Creates a fallback for the [`StateStore`] `shared`, and reports its outages to `notice`. A
-    /// process that never learned the number of processes takes one part in `assumed_peers`.
+    /// Creates a fallback for the [`StateStore`] `shared`, and reports its outages to `notice`. If
+    /// the number of processes was never known, this process uses one part of the limits in
+    /// `assumed_peers`.
     #[must_use]
     pub fn new(
         shared: Arc<dyn StateStore>,

@@ -78,7 +78,7 @@ impl<T> StoreReply<T> {
         }
     }
 
-    /// Continues with the result, now or on its arrival.
+    /// Applies a function to the result, now or when the reply arrives.
     #[inline]
     pub(crate) fn then<U>(
         self,
@@ -213,7 +213,7 @@ pub trait SiteHandle: Send + Sync {
     }
 }
 
-/// The state for a request while a shared store is unavailable.
+/// The state and the costs that decide about a request while a shared store is unavailable.
 #[derive(Clone, Debug)]
 pub struct OwnShare {
     /// The state of the site in the own store.
@@ -236,8 +236,8 @@ impl dyn SiteHandle + '_ {
         self.apply_for(ask, RequestOperation::Enter { reservation })
     }
 
-    /// Gives back a reservation, or a permit of `spent_at` that was not used. Returns whether the
-    /// lease of a probe was released.
+    /// Gives back a reservation, or a permit that was not used and whose cost was spent at
+    /// `spent_at`. Returns whether the lease of a probe was released.
     pub fn leave(
         &self,
         ask: &AdmissionRequest,

@@ -17,6 +17,18 @@ use crate::handle::{BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreR
 const FIRST_SWEEP: usize = 1_024;
 
 /// A store in the memory of this process.
+///
+/// ```
+/// use std::sync::Arc;
+/// use docstokg_stores::clock::SystemClock;
+/// use docstokg_stores::memory::MemoryStore;
+/// use docstokg_stores::{SiteKey, StateStore};
+///
+/// let store = MemoryStore::new(Arc::new(SystemClock));
+/// let _site = store.site(&SiteKey::from("api.example"));
+/// assert_eq!(store.len(), 1);
+/// assert!(!store.is_shared());
+/// ```
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     first: u64,

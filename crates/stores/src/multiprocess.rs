@@ -1,7 +1,7 @@
 //! State in a mapped file, shared by all processes of a machine, for very many requests.
 //!
 //! Each site has its own robust lock in the file. If a process is killed while it holds the lock,
-//! the record stays as before its operation, and the next process continues. [`crate::record_copy`]
+//! the record stays as before its operation, and the next process continues. `crate::record_copy`
 //! describes the reads and writes of an operation. `sys` contains all unsafe code.
 
 use std::fs::File;

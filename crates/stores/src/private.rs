@@ -27,6 +27,13 @@ pub fn share_with(group: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns the number of the group that shares the state of this process; `None` if the state is
+/// private.
+#[must_use]
+pub fn sharing_group() -> Option<u32> {
+    SHARED_STATE_GROUP.get().copied()
+}
+
 /// Returns the number of a group in the system's list.
 fn number_of(group: &str, list: &str) -> Option<u32> {
     list.lines().find_map(|line| {

@@ -47,8 +47,8 @@ pub(crate) struct Commit<'a> {
     pub(crate) snapshot: Option<&'a [u8]>,
     /// The entries to append to the log.
     pub(crate) log: &'a [u8],
-    /// The end and the reason of a block, with a header that has changed; for operators who read
-    /// the record.
+    /// The end and the reason of the current open, for operators who read the record. Present only
+    /// with a header that has changed.
     pub(crate) open: Option<(BootInstant, String)>,
 }
 
@@ -119,7 +119,7 @@ impl Replica {
         }
     }
 
-    /// Creates an empty copy in which these budgets have their indices.
+    /// Creates an empty copy in which the budgets have the indices of `names`.
     pub(crate) fn naming(names: &BudgetNames) -> Self {
         let mut replica = Self::new(crate::process::first_name(), crate::process::signature());
         for name in &*names.lock() {
@@ -136,7 +136,7 @@ impl Replica {
         index
     }
 
-    /// Returns the index of a budget in this process.
+    /// Returns the index of a budget in this process, which is added if necessary.
     pub(crate) fn budget(&mut self, name: &str) -> usize {
         if let Some(index) = self.names.iter().position(|known| known == name) {
             return index;
@@ -348,7 +348,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Marks the copy as outdated, because the record is another one.
+    /// Marks the copy as outdated, because another record has replaced its record.
     pub(crate) fn distrust(&mut self) {
         self.position = None;
     }

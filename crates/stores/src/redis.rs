@@ -53,7 +53,7 @@ use site::RedisSite;
 /// The time between registrations of this process, which also count the others. The last count
 /// divides the limits if the server is lost.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// The time for which a process counts after its last heartbeat.
+/// The time for which a process counts as running after its last heartbeat.
 const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 /// The prefix of every key.
 const KEY_PREFIX: &str = "docstokg";
@@ -103,6 +103,14 @@ pub fn is_dsn(text: &str) -> bool {
 }
 
 /// Removes the secrets from a DSN.
+///
+/// ```
+/// use docstokg_stores::redis::{is_dsn, without_password};
+///
+/// assert!(is_dsn("redis://:s3cret@cache.example:6379/2"));
+/// assert!(!without_password("redis://:s3cret@cache.example:6379/2").contains("s3cret"));
+/// assert!(!is_dsn("/var/lib/limits.sqlite3"));
+/// ```
 #[must_use]
 pub fn without_password(dsn: &str) -> String {
     // The text after a question mark may be a password as well.
@@ -149,7 +157,7 @@ impl StateStore for RedisStore {
     fn check(&self) -> StoreReply<()> {
         let server = Arc::clone(self.server.get());
         let (runtime, ended) = (server.runtime.clone(), server.ended());
-        // A task of its own: a caller that polls rarely must not count its own delay as the
+        // A separate task, so that a caller that polls rarely does not count its own delay as the
         // server's.
         #[expect(
             clippy::disallowed_methods,

@@ -4,7 +4,7 @@
 //! An operation is one immediate transaction behind a lock file, and takes microseconds. The
 //! write-ahead log grows with each operation, and a separate thread checkpoints the log. If the
 //! lock is free, the caller runs its operation at once; otherwise the thread runs it, so that no
-//! caller blocks the executor. [`crate::record_copy`] describes the reads and writes of an
+//! caller blocks the executor. `crate::record_copy` describes the reads and writes of an
 //! operation.
 
 use std::path::{Path, PathBuf};
@@ -39,6 +39,20 @@ pub struct SqliteStore {
 
 impl SqliteStore {
     /// Opens the database at `path`, or creates it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use docstokg_stores::clock::SystemClock;
+    /// use docstokg_stores::sqlite::SqliteStore;
+    /// use docstokg_stores::{SiteKey, StateStore};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("limits.sqlite3");
+    /// let store = SqliteStore::open(&path, Arc::new(SystemClock))?;
+    /// let _site = store.site(&SiteKey::from("api.example"));
+    /// assert!(store.is_shared(), "other processes may open the same file");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Returns [`StoreError`] if the database cannot be written, is damaged, or belongs to another
@@ -114,7 +128,8 @@ impl StateStore for SqliteStore {
     }
 
     fn flush(&self) -> StoreReply<()> {
-        // Queued jobs run in order before this one, and all others are complete.
+        // Jobs run in order, so the queued ones are complete before this one. Operations that ran
+        // at once are complete already.
         ask(&self.worker, Database::touch)
     }
 }

@@ -23,7 +23,7 @@ use crate::record::{
 use crate::run::RunIdentity;
 use active::{ActiveRequest, AttemptCost};
 
-/// Maximum number of hosts and roles whose budgets are known to be reported.
+/// Maximum number of hosts and roles that are remembered because their budgets have been recorded.
 const MAX_REPORTED: usize = 16_384;
 
 /// Converts each [`Event`] to [`TimedRecord`]s.
@@ -32,14 +32,15 @@ pub struct Assembler {
     config: Arc<Config>,
     active: HashMap<u64, ActiveRequest>,
     reported_budgets: HashSet<(Host, Role, Option<Arc<str>>)>,
-    /// The latest [`RobotsState`] and crawl delay of each host.
+    /// The last recorded [`RobotsState`] and crawl delay of each host.
     robots: HashMap<Host, (RobotsState, Option<Duration>)>,
 }
 
 /// Maximum number of hosts whose robots.txt is remembered, so that only changes are recorded.
 const MAX_ROBOTS_HOSTS: usize = 4_096;
 
-/// Returns the [`RobotsState`] that follows from the error of a request.
+/// Returns the [`RobotsState`] that the error of a request shows; `None` if the error is not about
+/// robots.txt.
 fn robots_refusal(error: Option<&str>) -> Option<RobotsState> {
     match error {
         Some("disallowed") => Some(RobotsState::Forbids),
@@ -67,7 +68,7 @@ impl Assembler {
         self.active.len()
     }
 
-    /// Applies one [`Event`], and appends the records that it completes.
+    /// Applies one [`Event`], and appends the records that the event completes.
     pub fn take(&mut self, event: Event, records: &mut Vec<TimedRecord>) {
         let at = self.run.wall_of(event.at);
         let mut emit = |record: Record| records.push(TimedRecord { at, record });
@@ -174,8 +175,8 @@ impl Assembler {
         }
     }
 
-    /// Emits the budgets of a host and role at their first use. In a run over very many hosts, a
-    /// budget may be emitted again, and readers count it once.
+    /// Emits the budgets of a host and role when they are first used. In a run over very many
+    /// hosts, a budget may be emitted again; readers then count it once.
     fn report_budgets(
         &mut self,
         host: &Host,
@@ -230,7 +231,7 @@ fn scope(key: &str, host: &Host) -> &'static str {
     if key == host.as_str() {
         return "host";
     }
-    // `HOST:ROLE` or `site:NAME:ROLE`: only one role is open.
+    // A key with `:` is `HOST:ROLE` or `site:NAME:ROLE`: only the breaker of that role is open.
     if let Some((owner, role)) = key.rsplit_once(':')
         && Role::ALL.iter().any(|known| known.as_str() == role)
         && (owner == host.as_str() || owner.starts_with("site:"))

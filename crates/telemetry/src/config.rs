@@ -16,17 +16,18 @@ use serde_json::{Value as Json, json};
 section! {
     /// Targets of a run, for `docstokg summary --slo`.
     SloSettings {
-        /// The smallest share of opens whose probe succeeds; an outage counts once
+        /// The smallest share of probed opens that a success ends; an outage counts once, however
+        /// often it is probed
         success_after_open_min: f64 = 0.5,
-        /// The most by which the 95th percentile of inferred opens may exceed the breaker's
-        /// `reset_timeout_s`, as a factor
+        /// The largest ratio of the 95th percentile of the lengths of opens to the breaker's
+        /// `reset_timeout_s`, without opens whose length a server or an operator declared
         breaker_block_p95_over_reset_max: f64 = 1,
         /// The largest share of attempts with status 429
         http_429_ratio_max: f64 = 0.05,
         /// The largest share of attempts with status 503
         http_503_ratio_max: f64 = 0.05,
-        /// The largest 95th percentile of the wait for the rate, in milliseconds, on any host and
-        /// role
+        /// The largest 95th percentile of the time spent waiting for a rate limit, in milliseconds,
+        /// on any host and role
         rate_delay_p95_ms_max: f64 => "none",
         /// The most opens per hour of any breaker
         opens_per_hour_max: f64 => "none",
@@ -67,7 +68,7 @@ impl Setting for OutputFile {
     const KIND: &'static str = "file, or off";
 
     fn read(node: &ConfigNode) -> Result<Self, String> {
-        // YAML readers take an unquoted `off` for a boolean.
+        // YAML reads an unquoted `off` as a boolean.
         if matches!(node.value, ConfigValue::Bool(false)) {
             return Ok(Self(None));
         }
@@ -88,7 +89,8 @@ impl Setting for OutputFile {
     }
 }
 
-/// Maximum number of older files beside the current one: each rotation renames all of them.
+/// Maximum number of rotated files. The number is limited because each rotation renames all of
+/// them.
 const MAX_KEPT_FILES: u32 = 1_000;
 
 /// The settings in force, resolved from [`TelemetrySettings`].
@@ -98,15 +100,15 @@ pub struct TelemetryConfig {
     pub enabled: bool,
     /// The [`Destination`] of the database of runs.
     pub sqlite: Destination,
-    /// The file that gets every event as a line of JSON.
+    /// The file that gets every event as a line of JSON; `None` for no file.
     pub jsonl: Option<PathBuf>,
-    /// The size at which that file is rotated, in bytes.
+    /// The size at which the file in `jsonl` is rotated, in bytes.
     pub jsonl_rotate: u64,
-    /// Number of older files that are kept.
+    /// Number of rotated files that are kept.
     pub jsonl_keep: u32,
-    /// The file that gets the metrics as Prometheus text.
+    /// The file that gets the metrics as Prometheus text; `None` for no file.
     pub textfile: Option<PathBuf>,
-    /// Time for which runs are kept; `None` for ever.
+    /// Time for which runs are kept in the database; `None` for ever.
     pub keep: Option<Duration>,
     /// Maximum number of events that wait to be written.
     pub queue: usize,
@@ -115,7 +117,7 @@ pub struct TelemetryConfig {
 /// The location of the database of runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// The usual file in the state directory.
+    /// The default file, in the state directory.
     StateDirectory,
     /// A file at this path.
     File(PathBuf),
@@ -205,7 +207,8 @@ impl TelemetrySettings {
     }
 }
 
-/// Returns the reason why a path cannot be an output file, as far as that is known without writing.
+/// Returns the reason why a path cannot be an output file, as far as that can be known without
+/// writing; `None` if no reason is known.
 fn unusable(path: &Path) -> Option<String> {
     let text = path.as_os_str().to_string_lossy();
     if text.is_empty() {
@@ -223,7 +226,8 @@ fn unusable(path: &Path) -> Option<String> {
 }
 
 impl SloSettings {
-    /// Reads targets from a separate file, over those of the configuration.
+    /// Reads targets from a separate file. Targets that the file does not set keep the value of
+    /// `below`, which is from the configuration.
     ///
     /// # Errors
     /// [`ConfigProblems`] with every problem and its position.
@@ -241,7 +245,8 @@ impl SloSettings {
         }
     }
 
-    /// Checks that shares are at most 1: a target of more than 1 always fails or never does.
+    /// Checks that targets for shares are at most 1: a larger one would always be missed or always
+    /// met.
     fn check(&self, path: &str, problems: &mut Vec<ConfigProblem>) {
         for (name, set) in [
             ("success_after_open_min", &self.success_after_open_min),

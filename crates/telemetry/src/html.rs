@@ -7,8 +7,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
 const PAGE_STYLE: &str = include_str!("html/page.css");
 
-/// Writes a page. Control characters become U+FFFD, except line breaks and tabs, because they would
-/// control a terminal that shows the page.
+/// Writes a page. Control characters except line breaks and tabs become U+FFFD, because they would
+/// control a terminal that prints the page.
 #[must_use]
 pub fn document(title: &str, body: &Markup) -> String {
     let page = html! {
@@ -27,7 +27,7 @@ pub fn document(title: &str, body: &Markup) -> String {
     page.into_string().replace(is_unsafe, "\u{fffd}") + "\n"
 }
 
-/// Writes a card: a figure with its name, and a note if `note` is not empty. The class `good` or
+/// Writes a card: a figure with its name, and a note unless `note` is empty. The class `good` or
 /// `bad` colours the figure.
 pub fn card(class: &str, name: &str, figure: impl Render, note: &str) -> Markup {
     html! {
@@ -42,9 +42,9 @@ pub fn card(class: &str, name: &str, figure: impl Render, note: &str) -> Markup 
 /// The layout of a table on a narrow screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableLayout {
-    /// Many columns, scrolled sideways.
+    /// For many columns: the table is scrolled sideways.
     Wide,
-    /// Columns of text, one below the other.
+    /// For columns of text: the cells of a row are shown one below the other.
     Stacked,
 }
 

@@ -1,4 +1,4 @@
-//! The endpoint for a Prometheus server that pulls metrics.
+//! The endpoint from which a Prometheus server fetches metrics.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,8 @@ use crate::sink::metrics::Metrics;
 
 /// Timeout of one scrape, from its connection to the last byte.
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum number of scrapes at once. More are refused, so that slow clients do not use up threads.
+/// Maximum number of scrapes at once. Further ones are refused, so that slow clients do not use up
+/// threads.
 const MAX_SCRAPES: usize = 32;
 /// Maximum length of a request, in bytes.
 const MAX_REQUEST_BYTES: u64 = 16 << 10;
@@ -35,8 +36,8 @@ pub fn serve(address: SocketAddr, metrics: Arc<Mutex<Metrics>>) -> std::io::Resu
                 }
                 let scrape = ActiveScrape::begin(&active);
                 let metrics = Arc::clone(&metrics);
-                // A client that disconnects early affects no other client. If no thread can be
-                // started, the client is refused.
+                // A client that disconnects early does not affect other clients. If no thread can
+                // be started, the client is refused.
                 let _ = std::thread::Builder::new()
                     .name("metrics-client".to_owned())
                     .spawn(move || {
@@ -48,7 +49,7 @@ pub fn serve(address: SocketAddr, metrics: Arc<Mutex<Metrics>>) -> std::io::Resu
     Ok(bound)
 }
 
-/// Counts an active scrape until dropped, see [`MAX_SCRAPES`].
+/// A guard that counts a scrape as active until dropped, see [`MAX_SCRAPES`].
 struct ActiveScrape(Arc<AtomicUsize>);
 
 impl ActiveScrape {

@@ -1,4 +1,4 @@
-//! The records that sinks receive: flat, each with its time. URLs are redacted.
+//! The records that sinks receive. Each is flat and has the time of its fact. URLs are redacted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use docstokg_hub::policy::breaker::BreakerState;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::{Host, Role};
 
-/// A [`Record`] and its time.
+/// A [`Record`] with the time of its fact.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimedRecord {
     /// The wall time of the record.
     pub at: Timestamp,
-    /// The recorded fact of that time.
+    /// The fact that was recorded.
     pub record: Record,
 }
 
-/// A recorded fact, for a [`Sink`](crate::sink::Sink).
+/// A recorded fact of a run, as a [`Sink`](crate::sink::Sink) receives it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
-    /// A breaker was checked.
+    /// The breakers were checked before an attempt.
     Call(Box<CallRecord>),
     /// An attempt that was sent, or that a breaker denied.
     Http(Box<HttpRecord>),
-    /// A decision of the limiter about a request, as a [`RateRecord`].
+    /// The limiter permitted, delayed or refused a request, see [`RateAction`].
     Rate(Box<RateRecord>),
-    /// A breaker changed its state, as a [`TransitionRecord`].
+    /// A breaker changed its state.
     Transition(Box<TransitionRecord>),
-    /// A server requested a pause.
+    /// A server requested a pause, by `Retry-After` or in another way.
     Cooldown(CooldownRecord),
     /// An adaptive rate changed.
     Adjusted(AdjustRecord),
@@ -53,9 +53,9 @@ pub struct RequestContext {
     pub role: Role,
     /// The resolver that the request was for.
     pub resolver: Option<Arc<str>>,
-    /// The kind of request.
+    /// The kind of the request, if the request has one.
     pub kind: Option<Arc<str>>,
-    /// The service that the request was for, if the service has a budget.
+    /// The service that the request was for; `None` if the service has no budget.
     pub service: Option<Arc<str>>,
 }
 
@@ -87,50 +87,52 @@ pub struct HttpRecord {
     pub attempt: u32,
     /// The status, if there was a response.
     pub status: Option<u16>,
-    /// The pause that the server requested.
+    /// The pause that the server requested in its response.
     pub retry_after: Option<Duration>,
-    /// The wait for the rate.
+    /// The time spent waiting for a rate limit before sending.
     pub rate_delay: Duration,
-    /// The wait for a slot.
+    /// The time spent waiting for a slot, because too many requests were in flight.
     pub slot_wait: Duration,
-    /// The wait for a breaker.
+    /// The time spent waiting for a breaker that was open or half-open.
     pub breaker_wait: Duration,
     /// The state of the host's breaker when the attempt was sent or denied.
     pub host_state: BreakerState,
-    /// The time for which the breaker denies requests from now on.
+    /// The time for which the host's breaker denies requests from now on; `None` if it permits
+    /// them.
     pub cooldown: Option<Duration>,
     /// The state of the resolver's breaker when the attempt was sent or denied.
     pub resolver_state: Option<BreakerState>,
     /// The result that the breaker recorded: `success`, `failure` or `none`.
     pub breaker_recorded: &'static str,
-    /// The time from sending to headers.
+    /// The time from sending until the headers of the response arrived.
     pub header_time: Option<Duration>,
-    /// The time from headers to the end of the body.
+    /// The time from the headers until the end of the body.
     pub body_time: Option<Duration>,
-    /// The time from sending to the end.
+    /// The time from sending until the end of the attempt.
     pub elapsed: Duration,
     /// Number of bytes received over the wire.
     pub bytes: u64,
     /// True if those bytes were wasted: the response was not final, or its body incomplete.
     pub wasted: bool,
-    /// The class of the error, if there was no response.
+    /// The class of the error, such as `timeout`, also if the body of a response broke off; `None`
+    /// without an error.
     pub error: Option<&'static str>,
 }
 
-/// The action of the cache for a hop of a request.
+/// The use of the cache for one URL of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheRecord {
     /// The request that the cache was used for.
     pub context: RequestContext,
     /// The redacted URL of the hop.
     pub url: Arc<str>,
-    /// `hit`, `revalidated`, `stale` or `stored`.
+    /// The action of the cache: `hit`, `revalidated`, `stale` or `stored`.
     pub action: &'static str,
-    /// The status of the response, if it is from the cache.
+    /// The status of the response; `None` if the response is not from the cache.
     pub status: Option<u16>,
     /// The age of the response, if that is known.
     pub age: Option<Duration>,
-    /// The reason for a stale response.
+    /// The reason why a stale response was used.
     pub reason: Option<&'static str>,
 }
 
@@ -139,28 +141,28 @@ pub struct CacheRecord {
 pub struct RateRecord {
     /// The request that the limiter decided about.
     pub context: RequestContext,
-    /// The budget that delayed the request, or that it used.
+    /// The budget that delayed the request or, without a wait, the budget that it used.
     pub budget: ChargedBudget,
     /// The [`RateAction`] of the limiter.
     pub action: RateAction,
-    /// The cost in tokens.
+    /// The cost of the request in tokens.
     pub weight: u32,
-    /// `block` if the request may wait, `fail` if not.
+    /// `block` if the request may wait for a rate limit, `fail` if not.
     pub mode: &'static str,
-    /// The wait so far, also for a request that was refused in the end.
+    /// The time that the request waited, even if it was refused in the end.
     pub delay: Duration,
     /// The further wait that a refused request would have needed.
     pub estimate: Option<Duration>,
-    /// The maximum wait, if there is a known limit.
+    /// The maximum wait that the request accepts; `None` if it has no known limit.
     pub max_delay: Option<Duration>,
 }
 
-/// A budget that a request used.
+/// The budget of windows that a request used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChargedBudget {
     /// The key: `service:host` or `host:role`.
     pub key: Arc<str>,
-    /// The windows of the budget.
+    /// The windows of the budget, as configured.
     pub rates: Arc<[String]>,
 }
 
@@ -173,12 +175,13 @@ pub enum RateAction {
     Block,
     /// A HEAD request was sent, which spends no token.
     HeadSkip,
-    /// Tokens were returned because a block started before the request was sent.
+    /// Tokens were returned, because the host or an operator paused requests before this one was
+    /// sent.
     GivenBack,
 }
 
 impl RateAction {
-    /// Returns the word used in tables.
+    /// Returns the word for the action in the tables of the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -202,9 +205,9 @@ impl RateAction {
 /// A change of a breaker's state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransitionRecord {
-    /// `host`, `site`, `role`, `resolver` or `network`.
+    /// The scope of the breaker: `host`, `site`, `role`, `resolver` or `network`.
     pub scope: &'static str,
-    /// The key of the breaker.
+    /// The name of the breaker within its scope.
     pub key: Arc<str>,
     /// The host of the request that observed the change.
     pub host: Host,
@@ -212,9 +215,9 @@ pub struct TransitionRecord {
     pub from: BreakerState,
     /// The [`BreakerState`] after the change.
     pub to: BreakerState,
-    /// The consecutive failures at that time.
+    /// The number of consecutive failures at the time of the change.
     pub fail_count: u32,
-    /// The time for which the breaker stays open.
+    /// The time for which the breaker stays open; `None` if it is not open.
     pub reset: Option<Duration>,
     /// The reason why the breaker opened.
     pub reason: Option<String>,
@@ -222,12 +225,13 @@ pub struct TransitionRecord {
     pub elsewhere: bool,
 }
 
-/// The reason of a change back to open that is not counted as a new open.
+/// The reason of a change back to open after a failed early probe. Such a change continues an open,
+/// so it is not counted as a new one.
 pub(crate) const EARLY_PROBE_FAILED: &str = "early-probe-failed";
 
 impl TransitionRecord {
-    /// Returns true if an open begins. The failure of an early probe only continues an open, see
-    /// [`EARLY_PROBE_FAILED`].
+    /// Returns true if the change begins a new open. A failed early probe only continues an open,
+    /// see [`EARLY_PROBE_FAILED`].
     pub(crate) fn begins_open(&self) -> bool {
         self.to == BreakerState::Open && self.reason.as_deref() != Some(EARLY_PROBE_FAILED)
     }
@@ -247,9 +251,9 @@ pub struct CooldownRecord {
 pub struct AdjustRecord {
     /// The request that caused the change.
     pub context: RequestContext,
-    /// The multiplier before the change.
+    /// The multiplier of the configured rate before the change.
     pub old: f64,
-    /// The multiplier after the change.
+    /// The multiplier of the configured rate after the change.
     pub new: f64,
     /// The reason of the change.
     pub reason: &'static str,
@@ -258,34 +262,36 @@ pub struct AdjustRecord {
 /// The end of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndRecord {
-    /// The request, at its last hop.
+    /// The request, with the host and role of its last URL.
     pub context: RequestContext,
     /// The redacted URL of the last hop.
     pub url: Arc<str>,
     /// Number of attempts that were sent, over all hops.
     pub attempts: u32,
-    /// The status of the last response.
+    /// The status of the last response; `None` if the request ended with an error.
     pub status: Option<u16>,
-    /// The [`StopReason`] why there was no further attempt after a failure.
+    /// The [`StopReason`] why a failed attempt was not repeated; `None` if the request did not
+    /// fail.
     pub stopped: Option<StopReason>,
-    /// The class of the error, if there was no response.
+    /// The class of the error with which the request ended, such as `timeout`; `None` if it ended
+    /// with a response.
     pub error: Option<&'static str>,
-    /// The time from the first hop to the end.
+    /// The time from the first event to the end of the request.
     pub elapsed: Duration,
 }
 
-/// The rules of a host's robots.txt.
+/// The result of reading a host's robots.txt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RobotsRecord {
     /// The host of the robots.txt.
     pub host: Host,
-    /// The meaning for the current request.
+    /// The result for the request that read the file.
     pub state: RobotsState,
-    /// The time that the file requires between two requests.
+    /// The time that the file demands between two requests.
     pub crawl_delay: Option<Duration>,
 }
 
-/// The meaning of a robots.txt for a request.
+/// The result of checking a request against a robots.txt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RobotsState {
     /// The request may be sent.
@@ -297,7 +303,7 @@ pub enum RobotsState {
 }
 
 impl RobotsState {
-    /// Returns the word used in tables.
+    /// Returns the word for the state in the tables of the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -309,9 +315,9 @@ impl RobotsState {
 }
 
 impl EndRecord {
-    /// Returns true if the request failed, as the summary counts failures
-    /// ([`FAILED_REQUEST`](crate::summary::FAILED_REQUEST)). A refusal or deferral until later is
-    /// not a failure.
+    /// Returns true if the summary counts the request as failed
+    /// ([`FAILED_REQUEST`](crate::summary::FAILED_REQUEST)). A request that was refused or deferred
+    /// until later has not failed.
     pub(crate) fn is_failure(&self) -> bool {
         if self.stopped.and_then(StopReason::until).is_some() {
             return false;
@@ -338,11 +344,11 @@ pub struct BudgetRecord {
     pub host: Host,
     /// The role of the requests.
     pub role: Role,
-    /// The kind of the requests, if the budget is for one kind.
+    /// The kind of request that the budget is for; `None` for all kinds.
     pub kind: Option<Arc<str>>,
     /// The name of the budget: `host:role`, `host#kind` or `site:name`.
     pub budget: String,
-    /// The windows as written.
+    /// The windows of the budget, as written in the configuration.
     pub rates: String,
     /// The default time for which the host's breaker stays open.
     pub reset: Duration,

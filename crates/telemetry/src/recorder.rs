@@ -1,9 +1,9 @@
 //! The recording of a run: a bounded queue and a thread between the hub and the sinks.
 //!
-//! The observer adds an event to the queue and returns. The observer never waits; if the queue is
-//! full, it counts the event as dropped. The thread wakes every tenth of a second, converts events
-//! to records and passes them to every sink. A failed sink affects neither requests nor other
-//! sinks: its loss is counted, and reported once.
+//! The observer adds an event to the queue and returns without waiting. If the queue is full, it
+//! counts the event as dropped. Every tenth of a second, or when the queue is half full, the thread
+//! converts the events to records and passes these to every sink. A failed sink affects neither
+//! requests nor other sinks: its lost records are counted, and the first loss is reported.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -24,19 +24,40 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of records that a sink receives at once.
 const MAX_BATCH: usize = 8_192;
 
-/// A callback for the first loss of records in each sink, with the reason.
+/// A callback that is called once for each sink that loses records, with a message.
 pub type LossNotice = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The events and records that the recording of a run lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordingLoss {
-    /// Number of events that found the queue full.
+    /// Number of events that were dropped because the queue was full.
     pub dropped: u64,
     /// Number of records that each sink could not write.
     pub lost: Vec<(&'static str, u64)>,
 }
 
-/// Records a run. Give [`Recorder::observer`] to the hub, and call [`Recorder::close`] at the end.
+/// Records a run. The hub reports events to [`Recorder::observer`]; [`Recorder::close`] ends the
+/// recording.
+///
+/// ```
+/// use std::sync::Arc;
+/// use docstokg_hub::{Hub, config::load, stores::clock::SystemClock};
+/// use docstokg_telemetry::sink::sqlite::SqliteSink;
+/// use docstokg_telemetry::{Recorder, RunIdentity, config::TelemetryConfig};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("telemetry.sqlite3");
+/// let (config, settings) = load::load(&load::ConfigSources::default())?;
+/// let run = Arc::new(RunIdentity::begin("example", &settings, &SystemClock));
+/// let sink = SqliteSink::open(&path, Arc::clone(&run), None, Arc::new(SystemClock))?;
+/// let (telemetry, shared) = (TelemetryConfig::default(), Arc::new(config.clone()));
+/// let notice = Arc::new(|loss: &str| eprintln!("{loss}"));
+/// let recorder = Recorder::start(run, shared, &telemetry, vec![Box::new(sink)], notice)?;
+/// let hub = Hub::builder(config).observer(recorder.observer()).build()?;
+/// # drop(hub);
+/// assert_eq!(recorder.close().dropped, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Recorder {
     queue: Arc<EventQueue>,
     writer: Option<JoinHandle<RecordingLoss>>,
@@ -60,7 +81,7 @@ struct QueueObserver(Arc<EventQueue>);
 
 impl Observer for QueueObserver {
     fn note(&self, event: &Event) {
-        // The event that ends a wait has the length of the wait.
+        // These events need no record: the event that ends a wait has the length of the wait.
         if matches!(
             event.what,
             EventKind::WaitRate { .. }
@@ -89,7 +110,7 @@ impl Observer for QueueObserver {
 }
 
 impl Recorder {
-    /// Starts a thread that records.
+    /// Starts the thread that writes records to the sinks.
     ///
     /// # Errors
     /// The I/O error if the thread cannot be started.
@@ -128,13 +149,13 @@ impl Recorder {
         Arc::new(QueueObserver(Arc::clone(&self.queue)))
     }
 
-    /// Returns the number of events that found the queue full so far.
+    /// Returns the number of events that were dropped so far because the queue was full.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.queue.state.lock().dropped
     }
 
-    /// Writes the remaining events, ends the run, and returns the [`RecordingLoss`].
+    /// Writes the remaining events to the sinks, ends the run, and returns the [`RecordingLoss`].
     #[must_use]
     pub fn close(mut self) -> RecordingLoss {
         self.finish().unwrap_or_default()
@@ -171,7 +192,7 @@ impl RecordWriter {
                 if pending.events.is_empty() && !pending.closing {
                     queue.changed.wait_for(&mut pending, POLL_INTERVAL);
                 } else if pending.events.len() < queue.capacity / 4 && !pending.closing {
-                    // More events make a larger batch, which is cheaper per event.
+                    // Waiting makes the batch larger, and a larger batch is cheaper per event.
                     queue.changed.wait_for(&mut pending, POLL_INTERVAL);
                 }
                 std::mem::swap(&mut pending.events, &mut spare);

@@ -8,11 +8,11 @@ use sha2::{Digest, Sha256};
 /// The identity of a run, in every event and in a row of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunIdentity {
-    /// The id, which sorts by time: `20261115T083000Z-4f9c1a`.
+    /// The id of the run, such as `20261115T083000Z-4f9c1a`. Ids sort by time.
     pub id: String,
     /// A fingerprint of the configuration in force, without secrets.
     pub config_hash: String,
-    /// The command: `fetch`, `download`.
+    /// The command of the program, such as `fetch` or `download`.
     pub command: String,
     /// The start, on the wall clock.
     pub started: Timestamp,

@@ -7,14 +7,14 @@ pub mod trace;
 
 use crate::record::TimedRecord;
 
-/// A destination of records. Runs on the recorder's thread, so a slow sink delays other sinks but
-/// no request.
+/// A destination of records. The recorder's thread calls one sink after another, so a slow sink delays
+/// other sinks but no request.
 pub trait Sink: Send {
     /// Returns the name of the sink, for messages.
     fn name(&self) -> &'static str;
 
-    /// Writes a batch, which may be empty. `active` requests have not ended yet; `dropped` events
-    /// were never recorded.
+    /// Writes a batch of records, which may be empty. `active` is the number of requests that have
+    /// not ended; `dropped` is the number of events that were not recorded so far.
     ///
     /// # Errors
     /// [`WriteFailure`] if records are lost. Records that the sink keeps for a later batch are not

@@ -1,4 +1,4 @@
-//! The figures of a run, read from the database of runs.
+//! Reads the figures of a run from the database of runs.
 //!
 //! A run can be summarised while it is active, after its end, and after it was killed.
 
@@ -10,6 +10,7 @@ mod load;
 mod minimum;
 mod robots;
 mod slo;
+mod slow_hosts;
 mod text;
 mod totals;
 mod waits;
@@ -19,15 +20,15 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use compare::compare;
-pub use load::{RunChoice, SummaryError, load, runs};
+pub use load::{RunChoice, RunListing, SummaryError, list, load, runs};
 pub use robots::{LatestRobots, latest_robots};
 pub use slo::{TargetCheck, check};
 pub(crate) use text::{bytes, percent, reason_counts, seconds};
 pub use text::{comparison_text, table, text};
 pub use waits::{KeyTally, RecentWait, recent_waits, tallies_by_key};
 
-/// SQL that is 1 for rows of `request_ends` that are failures. These requests are not failures: a
-/// site without robots.txt, a look-up with status 404, and a cancelled request.
+/// An SQL expression that is 1 for rows of `request_ends` that count as failures, otherwise 0. A
+/// site without robots.txt, a look-up with status 404 and a cancelled request are not failures.
 pub(crate) const FAILED_REQUEST: &str = "(CASE WHEN error IS 'cancelled' THEN 0
            WHEN error IS NOT NULL OR status IS NULL THEN 1
            WHEN status < 400 THEN 0
@@ -42,7 +43,7 @@ pub struct RunSummary {
     pub run: RunInfo,
     /// The figures over all hosts.
     pub totals: RunTotals,
-    /// The time of the run, compared with the theoretical minimum.
+    /// The time of the run, and the minimum that its limits allow.
     pub makespan: Makespan,
     /// The figures of each host and role.
     pub hosts: Vec<HostSummary>,
@@ -50,16 +51,16 @@ pub struct RunSummary {
     pub breakers: Vec<BreakerSummary>,
     /// The reasons of failures, most frequent first.
     pub failures: Vec<FailureSummary>,
-    /// The hosts and roles with the longest waits for their rates.
+    /// The hosts and roles whose requests waited longest for rate limits, in total.
     pub top_by_delay: Vec<RankedEntry>,
-    /// The hosts and roles with the most refusals.
+    /// The hosts and roles with the most refused requests.
     pub top_by_blocks: Vec<RankedEntry>,
 }
 
 /// The identity of a run in its [`RunSummary`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunInfo {
-    /// The id, or `all`.
+    /// The id of the run, or `all`.
     pub run_id: String,
     /// The command of the run.
     pub command: String,
@@ -67,7 +68,7 @@ pub struct RunInfo {
     pub config_hash: String,
     /// The start of the run.
     pub started_at: String,
-    /// The end of the run; `None` if the run did not end by itself.
+    /// The end of the run; `None` if the run is active or was killed.
     pub finished_at: Option<String>,
     /// `finished`, `running` or `killed`.
     pub state: &'static str,
@@ -86,13 +87,13 @@ pub struct RunTotals {
     pub failed: u64,
     /// Number of attempts that were sent, including redirects and retries.
     pub attempts: u64,
-    /// Number of attempts after the first of each hop.
+    /// Number of attempts after the first at each URL of a request.
     pub retries: u64,
     /// Number of tokens that were spent.
     pub tokens_acquired: u64,
     /// Number of requests that the limiter refused.
     pub limiter_blocks: u64,
-    /// Number of requests that a breaker refused.
+    /// Number of requests that an open breaker refused.
     pub breaker_denials: u64,
     /// Number of HEAD requests that spent no token.
     pub head_skipped: u64,
@@ -104,20 +105,20 @@ pub struct RunTotals {
     pub http_429_ratio: f64,
     /// Share of attempts with status 503.
     pub http_503_ratio: f64,
-    /// Number of opens of breakers.
+    /// Number of times that a breaker opened.
     pub opens: u64,
-    /// Opens per hour; `None` for less than ten minutes.
+    /// Opens per hour; `None` if the run took less than ten minutes.
     pub opens_per_hour: Option<f64>,
     /// Number of opens by reason.
     pub open_reasons: BTreeMap<String, u64>,
     /// Share of opens by reason.
     pub open_reason_shares: BTreeMap<String, f64>,
-    /// Share of look-ups with a response from the cache; `None` without look-ups.
+    /// Share of look-ups in the cache that found a usable response; `None` without look-ups.
     pub cache_hit_ratio: Option<f64>,
-    /// Number of responses from the cache that the origin did not confirm, because it received no
-    /// request or did not respond.
+    /// Number of responses from the cache that the origin did not confirm: they needed no request,
+    /// or the origin did not respond.
     pub cache_hits: u64,
-    /// Number of responses from the cache that the origin confirmed.
+    /// Number of responses from the cache that the origin confirmed as unchanged.
     pub cache_revalidated: u64,
     /// The age of the oldest response from the cache, in seconds.
     pub cache_oldest_s: Option<f64>,
@@ -126,11 +127,11 @@ pub struct RunTotals {
     /// Number of received bytes that were wasted, see
     /// [`HttpRecord::wasted`](crate::record::HttpRecord::wasted).
     pub wasted_bytes: u64,
-    /// Seconds that requests waited for rates, together.
+    /// Seconds that requests waited for rate limits, added up over all requests.
     pub rate_delay_s: f64,
     /// Estimated seconds saved because no requests were sent to paused hosts.
     pub time_saved_s: f64,
-    /// Number of events that telemetry dropped, and of records that it lost.
+    /// Number of dropped events and lost records of the telemetry itself.
     pub telemetry_lost: u64,
 }
 
@@ -141,11 +142,11 @@ pub struct Makespan {
     pub seconds: f64,
     /// Minimum seconds that the windows of the busiest budget allow, plus one response.
     pub minimum_s: f64,
-    /// `seconds` divided by `minimum_s`.
+    /// `seconds` divided by `minimum_s`; `None` if the minimum is 0.
     pub ratio: Option<f64>,
     /// The budget that determines the minimum.
     pub bottleneck: Option<String>,
-    /// The limit that causes most of the minimum, in words, and the way to change it. `None` if a
+    /// The limit that causes most of the minimum, in words, with the way to change it. `None` if a
     /// response takes longer than the waits for the limits.
     pub limit: Option<String>,
 }
@@ -165,7 +166,7 @@ pub struct Distribution {
     pub total_ms: f64,
 }
 
-/// Numbers of responses with a status, with and without the time of a retry.
+/// Numbers of responses with one status, with and without `Retry-After`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ThrottleCounts {
     /// Number of responses with `Retry-After`.
@@ -181,7 +182,7 @@ pub struct HostSummary {
     pub host: String,
     /// The role of the requests.
     pub role: String,
-    /// Number of attempts that were sent, which the origin received.
+    /// Number of attempts that were sent to the host.
     pub requests: u64,
     /// Number of tokens that were spent.
     pub acquired: u64,
@@ -191,23 +192,23 @@ pub struct HostSummary {
     pub denied: u64,
     /// Number of HEAD requests that spent no token.
     pub head_skipped: u64,
-    /// The wait for the rate.
+    /// The times that requests waited for a rate limit.
     pub delay: Distribution,
-    /// The wait for a slot.
+    /// The times that requests waited for a slot.
     pub concurrency_wait: Distribution,
-    /// The time from sending to the end of the body.
+    /// The times from sending to the end of the body.
     pub latency: Distribution,
     /// Responses with status 429.
     pub status_429: ThrottleCounts,
     /// Responses with status 503.
     pub status_503: ThrottleCounts,
-    /// Share of look-ups with a response from the cache.
+    /// Share of look-ups in the cache that found a usable response; `None` without look-ups.
     pub cache_hit_ratio: Option<f64>,
-    /// Number of attempts after the first of each hop.
+    /// Number of attempts after the first at each URL of a request.
     pub retries: u64,
-    /// Number of requests by the reason why there was no further attempt.
+    /// Number of failed requests by the reason why their attempt was not repeated.
     pub stopped: BTreeMap<String, u64>,
-    /// The adaptive multiplier at the end, if it changed.
+    /// The multiplier of the configured rate at the end of the run; `None` if it did not change.
     pub multiplier: Option<f64>,
     /// Number of bytes received over the wire.
     pub bytes: u64,
@@ -218,13 +219,14 @@ pub struct HostSummary {
 /// The figures of a breaker in a [`RunSummary`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BreakerSummary {
-    /// `host`, `site`, `role`, `resolver` or `network`.
+    /// The scope of the breaker: `host`, `site`, `role`, `resolver` or `network`.
     pub scope: String,
-    /// The host, site or resolver, or `HOST:ROLE` if only one role was open.
+    /// The name of the host, site or resolver, or `HOST:ROLE` if only the breaker of one role was
+    /// open.
     pub key: String,
-    /// Number of opens of the breaker.
+    /// Number of times that the breaker opened.
     pub opens: u64,
-    /// Opens per hour; `None` for less than ten minutes.
+    /// Opens per hour; `None` if the run took less than ten minutes.
     pub opens_per_hour: Option<f64>,
     /// Seconds during which the breaker was open.
     pub open_s: f64,
@@ -236,26 +238,28 @@ pub struct BreakerSummary {
     pub probes: u64,
     /// Number of successful probes.
     pub probe_successes: u64,
-    /// Number of opens that were probed. An outage counts once, with any number of failed early
-    /// probes.
+    /// Number of opens that were probed. An outage with any number of failed early probes counts
+    /// once.
     pub probed_opens: u64,
-    /// The share of probed opens that a success ended.
+    /// The share of `probed_opens` that a successful probe ended; `None` if that number is 0.
     pub success_after_open: Option<f64>,
     /// Number of requests that the breaker denied while it was open.
     pub requests_avoided: u64,
-    /// Estimated seconds saved by denied requests: for each the smaller of the remaining cooldown
-    /// and the host's mean latency.
+    /// Estimated seconds saved by denied requests: for each, the remaining cooldown or the host's
+    /// mean latency, whichever is smaller.
     pub time_saved_s: f64,
-    /// Number of `Retry-After` times that were longer than the breaker's own reset.
+    /// Number of responses whose `Retry-After` was longer than the configured open time of the
+    /// breaker.
     pub retry_after_over_reset: u64,
-    /// The 95th percentile of the lengths of inferred opens, divided by the breaker's own reset.
+    /// The 95th percentile of the lengths of inferred opens, divided by the configured open time of
+    /// the breaker. An open is inferred if neither a server nor an operator declared its length.
     pub block_p95_over_reset: Option<f64>,
 }
 
-/// A reason of failures, with its requests and hosts.
+/// A reason why requests failed, with the number of requests and their hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FailureSummary {
-    /// `http_404`, `timeout`, `breaker_open`, ...
+    /// The word for the reason, such as `http_404`, `timeout` or `breaker_open`.
     pub reason: String,
     /// Number of requests that ended with the reason.
     pub requests: u64,
@@ -270,7 +274,7 @@ pub struct RankedEntry {
     pub host: String,
     /// The role of the entry.
     pub role: String,
-    /// The figure of the ranking: seconds of delay, or number of refusals.
+    /// The figure by which the entry is ranked: seconds of waiting, or number of refusals.
     pub value: f64,
 }
 
@@ -280,7 +284,7 @@ pub(crate) fn share_of_whole(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// Returns the share of each count in their sum.
+/// Returns the share of each count in the sum of all counts.
 pub(crate) fn shares(counts: &BTreeMap<String, u64>) -> BTreeMap<String, f64> {
     let all = counts.values().sum();
     let share_of =

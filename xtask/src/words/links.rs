@@ -5,7 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::findings::{RuleFinding, WordRule};
 use super::tracked::{TrackedFile, TrackedFiles};
 
-/// Returns the relative links and anchors that lead nowhere.
+/// The directory of the book, whose built pages have no other file of the repository.
+const BOOK: &str = "docs/";
+
+/// The table of contents of the book.
+const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// Returns the relative links and anchors that lead nowhere, and pages that the book leaves out.
 pub(super) fn findings(files: &TrackedFiles) -> Vec<RuleFinding> {
     let paths: BTreeSet<&str> = files.paths.iter().map(String::as_str).collect();
     let documents = files.files.iter().filter(|file| file.is_document());
@@ -13,7 +19,7 @@ pub(super) fn findings(files: &TrackedFiles) -> Vec<RuleFinding> {
         .clone()
         .map(|file| (file.path.as_str(), anchors_of(&file.text)))
         .collect();
-    let mut findings = Vec::new();
+    let mut findings = pages_without_link(files);
     for file in documents {
         for (line, target) in targets(&file.text) {
             if let Some(problem) = problem_of(file, &target, &paths, &anchors) {
@@ -31,6 +37,31 @@ pub(super) fn findings(files: &TrackedFiles) -> Vec<RuleFinding> {
     findings
 }
 
+/// Returns the documents of the book that its summary does not list: mdBook leaves them out.
+fn pages_without_link(files: &TrackedFiles) -> Vec<RuleFinding> {
+    let summary = files.files.iter().find(|file| file.path == SUMMARY);
+    let Some(summary) = summary else {
+        return Vec::new();
+    };
+    let listed: BTreeSet<String> = targets(&summary.text)
+        .iter()
+        .filter_map(|(_, target)| joined(SUMMARY, target))
+        .collect();
+    let is_missing = |file: &&TrackedFile| {
+        let is_page = file.path.starts_with(BOOK) && file.path != SUMMARY;
+        is_page && file.is_document() && !listed.contains(&file.path)
+    };
+    let missing = files.files.iter().filter(is_missing);
+    let finding = |file: &TrackedFile| RuleFinding {
+        rule: WordRule::Link,
+        path: file.path.clone(),
+        line: 1,
+        subject: SUMMARY.to_owned(),
+        problem: format!("the page is not in {SUMMARY}"),
+    };
+    missing.map(finding).collect()
+}
+
 fn problem_of(
     file: &TrackedFile,
     target: &str,
@@ -45,6 +76,9 @@ fn problem_of(
             None => return Some("leads out of the repository"),
         },
     };
+    if file.path.starts_with(BOOK) && !path.starts_with(BOOK) {
+        return Some("leads out of the book: name the file instead");
+    }
     let directory = if path.is_empty() {
         path.clone()
     } else {
@@ -64,8 +98,8 @@ fn problem_of(
     is_missing.then_some("there is no such heading")
 }
 
-/// Returns the path to which a link of a file leads, from the root of the workspace.
-fn joined(file: &str, relative: &str) -> Option<String> {
+/// Returns the path to which a link of a file leads, from the root of both.
+pub(crate) fn joined(file: &str, relative: &str) -> Option<String> {
     let mut parts: Vec<&str> = file.split('/').collect();
     parts.pop();
     for part in relative.split('/') {
@@ -166,8 +200,8 @@ mod tests {
         let other = "# The `first` one\n\n## Same\n\n## Same\n<a id=\"here\"></a>\n";
         let file = |path: &str, text: &str| TrackedFile::new(path, text.to_owned());
         let files = TrackedFiles {
-            files: vec![file("docs/a.md", text), file("docs/adr/b.md", other)],
-            paths: ["docs/a.md", "docs/adr/b.md", "src/c.rs"]
+            files: vec![file("pages/a.md", text), file("pages/adr/b.md", other)],
+            paths: ["pages/a.md", "pages/adr/b.md", "src/c.rs"]
                 .map(str::to_owned)
                 .into(),
         };
@@ -186,12 +220,34 @@ mod tests {
     fn links_that_lead_nowhere_are_found_with_their_line() {
         let text = "[a](none.md)\n[b](adr/b.md#none)\n[c](#none)\n[d](../../x.md)\n\n[e]: none/\n";
         let expected = [
-            "docs/a.md:1: link to `none.md`: there is no such file",
-            "docs/a.md:2: link to `adr/b.md#none`: there is no such heading",
-            "docs/a.md:3: link to `#none`: there is no such heading",
-            "docs/a.md:4: link to `../../x.md`: leads out of the repository",
-            "docs/a.md:6: link to `none/`: there is no such file",
+            "pages/a.md:1: link to `none.md`: there is no such file",
+            "pages/a.md:2: link to `adr/b.md#none`: there is no such heading",
+            "pages/a.md:3: link to `#none`: there is no such heading",
+            "pages/a.md:4: link to `../../x.md`: leads out of the repository",
+            "pages/a.md:6: link to `none/`: there is no such file",
         ];
         assert_eq!(problems(text), expected);
+    }
+
+    #[test]
+    fn book_has_every_page_and_links_to_no_other_file() {
+        let file = |path: &str, text: &str| TrackedFile::new(path, text.to_owned());
+        let page = "[good](SUMMARY.md) [bad](../src/c.rs)\n";
+        let files = TrackedFiles {
+            files: vec![
+                file("docs/SUMMARY.md", "- [A](a.md)\n"),
+                file("docs/a.md", page),
+                file("docs/b.md", "# B\n"),
+            ],
+            paths: ["docs/SUMMARY.md", "docs/a.md", "docs/b.md", "src/c.rs"]
+                .map(str::to_owned)
+                .into(),
+        };
+        let problems: Vec<String> = findings(&files).iter().map(RuleFinding::sentence).collect();
+        let expected = [
+            "docs/b.md:1: the page is not in docs/SUMMARY.md",
+            "docs/a.md:1: link to `../src/c.rs`: leads out of the book: name the file instead",
+        ];
+        assert_eq!(problems, expected);
     }
 }

@@ -219,7 +219,7 @@ proptest! {
     /// Checks that every work is started until done, and that few lanes are listed at a time. The
     /// number of lanes, the works put back, and the order of replies are random.
     #[test]
-    fn a_few_lanes_at_a_time_come_to_all(
+    fn every_work_is_started_although_few_lanes_are_listed(
         works in prop::collection::vec((0_u8..40, 1_u8..4), 0..120),
         draws in prop::collection::vec(any::<u8>(), 1..80),
     ) {

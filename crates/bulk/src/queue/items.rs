@@ -28,6 +28,8 @@ pub struct NewItem {
     pub metadata: Option<MetadataRow>,
     /// The name is redacted, so the line must be read again to know the item.
     pub hidden: bool,
+    /// Other people wrote the input, so its URLs must not lead into the private network.
+    pub untrusted: bool,
     /// The first [`WorkLaneKey`] of the item.
     pub lane: WorkLaneKey,
     /// The state beyond the name, as JSON.
@@ -86,6 +88,8 @@ pub struct ClaimedItem {
     pub name: String,
     /// The name is redacted, so the input line must be read again.
     pub hidden: bool,
+    /// Other people wrote the input of the item.
+    pub untrusted: bool,
     /// The state of the item, as JSON.
     pub saved_state: Option<String>,
     /// The number of requests made for the item.
@@ -126,6 +130,7 @@ fn item(row: &Row<'_>) -> rusqlite::Result<ClaimedItem> {
         saved_state: row.get(3)?,
         attempts: row.get(4)?,
         key_hash: row.get(5)?,
+        untrusted: row.get::<_, Option<bool>>(6)?.unwrap_or(false),
     })
 }
 
@@ -146,8 +151,8 @@ impl WorkQueue {
     ) -> Result<Vec<AddedItem>, QueueError> {
         self.change(move |to| {
             let mut insert = to.prepare_cached(
-                "INSERT INTO items (key_hash, work_id, source, line, hidden, state, lane, progress, updated_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, 'queued', ?6, ?7, ?8) ON CONFLICT (key_hash) DO NOTHING RETURNING id",
+                "INSERT INTO items (key_hash, work_id, source, line, hidden, state, lane, progress, updated_at, untrusted)
+                 VALUES (?1, ?2, ?3, ?4, ?5, 'queued', ?6, ?7, ?8, ?9) ON CONFLICT (key_hash) DO NOTHING RETURNING id",
             )?;
             let mut known = to.prepare_cached("SELECT id, state FROM items WHERE key_hash = ?1")?;
             let mut lines = LineWriter::new(to, now)?;
@@ -181,7 +186,7 @@ impl WorkQueue {
             let mut query = to.prepare_cached(
                 "UPDATE items SET state = 'leased' WHERE id IN
                  (SELECT id FROM items WHERE state = 'queued' AND lane = ?1 AND not_before = 0 ORDER BY id LIMIT ?2)
-                 RETURNING id, work_id, hidden, progress, attempts, key_hash",
+                 RETURNING id, work_id, hidden, progress, attempts, key_hash, untrusted",
             )?;
             let most = i64::try_from(most).unwrap_or(i64::MAX);
             let items = query.query_map(params![lane, most], item)?;
@@ -205,7 +210,7 @@ impl WorkQueue {
             let mut query = to.prepare_cached(
                 "UPDATE items SET state = 'leased', not_before = 0 WHERE id IN
                  (SELECT id FROM items INDEXED BY items_later WHERE state = 'queued' AND not_before > 0 AND not_before <= ?1 ORDER BY not_before LIMIT ?2)
-                 RETURNING id, work_id, hidden, progress, attempts, key_hash",
+                 RETURNING id, work_id, hidden, progress, attempts, key_hash, untrusted",
             )?;
             let most = i64::try_from(most).unwrap_or(i64::MAX);
             query
@@ -442,7 +447,8 @@ fn insert_item(
         item.hidden,
         item.lane,
         item.saved_state,
-        now.as_secs_f64()
+        now.as_secs_f64(),
+        item.untrusted
     ];
     let id: Option<i64> = insert.query_row(values, |row| row.get(0)).optional()?;
     if let Some(id) = id {

@@ -15,7 +15,8 @@ pub struct Respelling {
 }
 
 /// Migrates a file of version `found`, in one transaction. Reasons got their present spelling in
-/// version 9, lanes their codec in version 10.
+/// version 9, lanes their codec in version 10. Version 11 added the trust in the input of an item,
+/// and the table of settings; version 12 added the tables of lines and metadata.
 pub(super) fn migrate(
     database: &mut Connection,
     found: i64,
@@ -29,6 +30,12 @@ pub(super) fn migrate(
         encode_lanes(&transaction)?;
     }
     if found < 11 {
+        transaction.execute_batch(
+            "ALTER TABLE items ADD COLUMN untrusted INTEGER;
+             CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;",
+        )?;
+    }
+    if found < 12 {
         add_lines(&transaction)?;
     }
     transaction.pragma_update(None, "user_version", TABLES_VERSION)?;

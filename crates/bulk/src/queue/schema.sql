@@ -8,6 +8,8 @@ CREATE TABLE items (
     line INTEGER NOT NULL,
     -- The line has to be read again to know the item: what is persisted here is not all of it.
     hidden INTEGER NOT NULL DEFAULT 0,
+    -- The input was written by others: its URLs do not lead into the private network. NULL if an earlier version queued the item.
+    untrusted INTEGER,
     -- queued, leased, done, failed
     state TEXT NOT NULL,
     -- start, missing-input, site:ROLE:SITE, source:NAME, landing:PREFIX
@@ -56,3 +58,5 @@ CREATE INDEX manifests_by_item ON manifests (item);
 CREATE TABLE summaries (run_id TEXT PRIMARY KEY, timestamp REAL NOT NULL, payload TEXT NOT NULL);
 -- How far queries have been read, and with the key inputs that there are inputs which have not been read to their end.
 CREATE TABLE cursors (query TEXT PRIMARY KEY, cursor TEXT, page INTEGER NOT NULL, found INTEGER NOT NULL);
+-- What later runs in the directory need to know of earlier ones: the options of the job, the database of the latest run.
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

@@ -233,6 +233,8 @@ impl<J: Job> Schedule<J> {
             host: awaited.host.clone(),
             until: due,
             why: awaited.why.clone(),
+            set_by: awaited.set_by,
+            resolver: awaited.paused_resolver.clone(),
             ready_at: (due != until).then_some(until),
         };
         self.run.context.progress.defer(&deferral);

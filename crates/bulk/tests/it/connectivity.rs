@@ -8,8 +8,8 @@ use docstokg_bulk::job::BoxFuture;
 use docstokg_bulk::run_clock::RunClock;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::{
-    CacheUse, Cause, Disposition, ErrorKind, FetchError, Host, Journey, RetryLater, StaleReason,
-    StatedBy,
+    CacheUse, Cause, Disposition, ErrorKind, FetchError, Host, Journey, RefusedBy, RetryLater,
+    StaleReason, StatedBy,
 };
 use docstokg_origin_sim::Simulation;
 
@@ -28,6 +28,7 @@ fn failed(fault: Fault, host_failure: Option<StatedBy>) -> FetchError {
         host: host.clone(),
         wait: Duration::from_secs(600),
         stated_by,
+        by: RefusedBy::Host,
     };
     FetchError {
         journey: Journey {

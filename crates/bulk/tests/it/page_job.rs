@@ -157,6 +157,8 @@ impl Job for Pages {
             host: host(&page.url).to_string(),
             why: "the host asked to wait".to_owned(),
             source: None,
+            set_by: None,
+            paused_resolver: None,
         }
     }
 
@@ -229,6 +231,7 @@ impl ItemFeed for Urls {
             recorded_line: None,
             metadata: None,
             hidden: false,
+            untrusted: false,
             saved_state: None,
         };
         let batch: Vec<NewItem> = self.urls.by_ref().take(10).map(item).collect();

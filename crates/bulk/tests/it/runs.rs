@@ -174,7 +174,7 @@ fn a_host_that_asks_to_wait_is_named_and_others_go_on() {
 }
 
 #[test]
-fn a_cancelled_run_loses_nothing_and_fetches_nothing_twice() {
+fn cancelled_run_keeps_every_item_and_fetches_no_file_twice() {
     let world = RunsWorld::new(origins(), LIMITS);
     let all: Vec<String> = urls("a.example", 100).collect();
     let (ended, _) = world.run(all, Some(Duration::from_secs(3)));

@@ -16,6 +16,7 @@ fn item(number: u8) -> NewItem {
         recorded_line: None,
         metadata: None,
         hidden: false,
+        untrusted: false,
         lane: WorkLaneKey::Start,
         saved_state: None,
     }

@@ -6,9 +6,12 @@
 )]
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, value_parser};
+use clap::Args;
 use docstokg_hub::policy::role::Role;
+
+use crate::quantity;
 
 /// Arguments of `download`.
 #[derive(Debug, Args)]
@@ -19,31 +22,31 @@ pub(crate) struct DownloadArguments {
     #[arg(value_name = "INPUT")]
     pub inputs: Vec<String>,
     /// Directory for files and the manifest
-    #[arg(long, short, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR", value_parser = quantity::local_path())]
     pub out: PathBuf,
     /// Maximum works processed at once; those that wait for a host do not count
     #[arg(
         long,
         value_name = "N",
         default_value_t = 2000,
-        value_parser = value_parser!(u32).range(1..)
+        value_parser = quantity::number(1..=u32::MAX)
     )]
     pub workers: u32,
-    /// Role of requests for files: artifact, landing or metadata
-    #[arg(long, default_value = "artifact")]
-    pub role: Role,
-    /// Kinds of files to download, comma-separated: pdf, xml, html
-    #[arg(long, value_name = "KINDS", default_value = "pdf")]
-    pub kinds: String,
+    /// Role of requests for files: artifact, landing or metadata [default: artifact]
+    #[arg(long)]
+    pub role: Option<Role>,
+    /// Kinds of files to download, comma-separated: pdf, xml, html [default: pdf]
+    #[arg(long, value_name = "KINDS")]
+    pub kinds: Option<String>,
     /// Format of input files: auto, lines, csv, jsonl, bibtex, ris, csl-json, enw, endnote-xml,
     /// nbib or wos
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     pub format: String,
-    /// Continue an earlier run in the same directory; of a manifest among the inputs, files that it
-    /// records are kept and not downloaded again
+    /// Continue the job of the directory, with its options; of a manifest among the inputs, files
+    /// that it records are kept and not downloaded again
     #[arg(long)]
     pub resume: bool,
-    /// Retry works that failed
+    /// Retry works that failed, with the options of the directory's job
     #[arg(long)]
     pub retry_failed: bool,
     /// Check existing files first; download changed or missing ones again
@@ -62,13 +65,13 @@ pub(crate) struct DownloadArguments {
     #[arg(long, value_name = "FILTER", help_heading = "Query")]
     pub filter: Option<String>,
     /// Published in this year or later
-    #[arg(long, value_name = "YEAR", help_heading = "Query")]
+    #[arg(long, value_name = "YEAR", value_parser = quantity::year, help_heading = "Query")]
     pub year_start: Option<i32>,
     /// Published in this year or earlier
-    #[arg(long, value_name = "YEAR", help_heading = "Query")]
+    #[arg(long, value_name = "YEAR", value_parser = quantity::year, help_heading = "Query")]
     pub year_end: Option<i32>,
     /// Maximum works of a query
-    #[arg(long, value_name = "N", help_heading = "Query")]
+    #[arg(long, value_name = "N", value_parser = quantity::count, help_heading = "Query")]
     pub max: Option<u64>,
     #[command(flatten)]
     pub choice: ResolverFlags,
@@ -76,53 +79,75 @@ pub(crate) struct DownloadArguments {
     #[arg(long, help_heading = "Files")]
     pub parquet: bool,
     /// Name files by their checksum: the same bytes are one file
-    #[arg(long, help_heading = "Files")]
-    pub content_addressed: bool,
-    /// Start no more downloads after this many bytes; current downloads finish
-    #[arg(long, value_name = "BYTES", help_heading = "Files")]
-    pub max_bytes: Option<u64>,
-    /// Stop when less disk space than this is free, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 64, help_heading = "Files")]
-    pub min_free: u64,
-    /// Minimum size of a PDF, in bytes
     #[arg(
         long,
-        value_name = "BYTES",
-        default_value_t = 1024,
+        value_name = "true|false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
         help_heading = "Files"
     )]
-    pub min_pdf_bytes: u64,
-    /// Maximum requests for one work
+    pub content_addressed: Option<bool>,
+    /// Start no more downloads after this many bytes, e.g. 10G; current downloads finish
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size, help_heading = "Files")]
+    pub max_bytes: Option<u64>,
+    /// Stop when less disk space than this is free, in MiB or as 2G
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "64",
+        value_parser = quantity::size_of_mebibytes,
+        help_heading = "Files"
+    )]
+    pub min_free: u64,
+    /// Minimum size of a PDF, in bytes or as 10K [default: 1024]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size, help_heading = "Files")]
+    pub min_pdf_bytes: Option<u64>,
+    /// Maximum requests for one work [default: 20]
     #[arg(
         long,
         value_name = "N",
-        default_value_t = 20,
-        value_parser = value_parser!(u32).range(1..),
+        value_parser = quantity::number(1..=u32::MAX),
         help_heading = "Limits of a run"
     )]
-    pub max_attempts: u32,
-    /// Maximum seconds for one work
-    #[arg(long, value_name = "SECONDS", help_heading = "Limits of a run")]
-    pub item_deadline: Option<u64>,
-    /// Longest wait for paused hosts at the end of a run, in seconds; 0 does not wait
+    pub max_attempts: Option<u32>,
+    /// Maximum time for one work, in seconds or as 10m
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = quantity::duration,
+        help_heading = "Limits of a run"
+    )]
+    pub item_deadline: Option<Duration>,
+    /// Longest wait for paused hosts at the end of a run, in seconds or as 2h; 0 does not wait
+    /// [default: 1h]
     #[arg(
         long,
         alias = "max-park",
-        value_name = "SECONDS",
-        default_value_t = 3600,
+        value_name = "DURATION",
+        value_parser = quantity::duration,
         help_heading = "Limits of a run"
     )]
-    pub max_wait: u64,
+    pub max_wait: Option<Duration>,
     /// Ignore robots.txt (recorded in the summary)
-    #[arg(long, help_heading = "Limits of a run")]
-    pub ignore_robots: bool,
-    /// Refuse loopback and private addresses for URLs in inputs
+    #[arg(
+        long,
+        value_name = "true|false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        help_heading = "Limits of a run"
+    )]
+    pub ignore_robots: Option<bool>,
+    /// Refuse loopback and private addresses for URLs in inputs, in this run and in later ones
     #[arg(long, help_heading = "Inputs")]
     pub untrusted_input: bool,
 }
 
 /// Flags that choose the sources.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct ResolverFlags {
     /// Sources to try first, comma-separated
     #[arg(long, value_name = "NAMES", help_heading = "Sources")]
@@ -146,7 +171,7 @@ pub(crate) struct ResolverFlags {
         help_heading = "Sources"
     )]
     pub disable: Vec<String>,
-    /// Your e-mail address, sent to services that ask for one [config: identity.mailto]
+    /// Your e-mail address, sent to services that want one [config: identity.mailto]
     #[arg(long, value_name = "EMAIL", help_heading = "Sources")]
     pub mailto: Option<String>,
 }

@@ -1,9 +1,11 @@
-//! The arguments of the commands that show and change state: `limits`, `breaker`, `summary` and
-//! `config`.
+//! The arguments of the commands that show and change state: `limits`, `breaker`, `status`, `why`,
+//! `summary` and `config`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+
+use crate::quantity;
 
 /// Arguments of `limits`.
 #[derive(Debug, Args)]
@@ -61,8 +63,8 @@ pub(crate) enum BreakerCommand {
     Open {
         /// The host, or with --resolver the resolver
         host: String,
-        /// Length of the pause
-        #[arg(long, value_name = "N")]
+        /// Length of the pause, in seconds or as 10m
+        #[arg(long, value_name = "DURATION", value_parser = quantity::seconds)]
         seconds: f64,
         /// Reason, shown by breaker show
         #[arg(long, value_name = "TEXT", default_value = "operator")]
@@ -91,20 +93,39 @@ pub(crate) struct CacheArguments {
 /// What to do with the cache.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CacheCommand {
-    /// List the stored answers
+    /// List the stored responses
     Show {
         /// Only those of this host
         host: Option<String>,
     },
-    /// Show how many answers are stored, and their size
+    /// Show how many responses are stored, and their size
     Stats,
-    /// Remove the answers of a host, or all
+    /// Remove the responses of a host, or all
     Purge {
         /// Only those of this host
         host: Option<String>,
     },
-    /// Check every stored body, and remove damaged answers
+    /// Check every stored body, and remove damaged responses
     Verify,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArguments {
+    /// Directory of a download; otherwise all runs of the state directory, newest first
+    pub directory: Option<PathBuf>,
+    /// Show it again and again until the run ends
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// Arguments of `why`.
+#[derive(Debug, Args)]
+pub(crate) struct WhyArguments {
+    /// The work: a DOI, arXiv id, PMCID, PMID, OpenAlex id or URL, as it was given or recorded
+    pub id: String,
+    /// Directory of the download; otherwise the latest one of the state directory that has the work
+    pub directory: Option<PathBuf>,
 }
 
 /// Arguments of `summary`.
@@ -112,7 +133,7 @@ pub(crate) enum CacheCommand {
 pub(crate) struct SummaryArguments {
     /// Run id or its beginning, download directory, latest or all
     pub run: Option<String>,
-    /// Compare with this earlier run
+    /// Compare with this earlier run, or with that of a directory
     #[arg(long, value_name = "RUN")]
     pub compare: Option<String>,
     /// Check the targets in FILE or in the configuration; exit 1 if one fails
@@ -120,9 +141,9 @@ pub(crate) struct SummaryArguments {
     #[expect(clippy::option_option, reason = "the flag may stand alone")]
     pub slo: Option<Option<PathBuf>>,
     /// Write an HTML report to FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = quantity::local_path())]
     pub html: Option<PathBuf>,
-    /// List run ids, latest first
+    /// List runs, latest first: when, how they ended, and where
     #[arg(long)]
     pub list: bool,
     /// Database to read instead of the one in the state directory
@@ -160,7 +181,7 @@ pub(crate) enum ConfigCommand {
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// Write docstokg.yaml, and the list of ontologies, into DIR instead of to stdout
-        #[arg(long, value_name = "DIR")]
+        #[arg(long, value_name = "DIR", value_parser = quantity::local_path())]
         out: Option<PathBuf>,
     },
 }

@@ -1,10 +1,13 @@
 //! Arguments of `serve`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, ValueEnum};
 use http::HeaderName;
 use url::Url;
+
+use crate::quantity;
 
 /// Arguments of `serve`.
 #[derive(Clone, Debug, Args)]
@@ -20,13 +23,13 @@ pub(crate) struct ServeArguments {
     /// Serve this origin alone: every path is a path there
     #[arg(long, value_name = "URL")]
     pub origin: Option<Url>,
-    /// Whose answers the cache holds: those of one user, or those of all clients
+    /// Whose responses the cache stores: those of one user, or those of all clients
     #[arg(long, value_enum, default_value_t = ServeCacheMode::Private)]
     pub cache_mode: ServeCacheMode,
     /// Directory of the cache [default: that of the configuration]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = quantity::local_path())]
     pub store: Option<PathBuf>,
-    /// Also reuse answers that state no lifetime, for a tenth of the time since they were last
+    /// Also reuse responses without a lifetime, for a tenth of the time since they were last
     /// modified, at most a day
     #[arg(long)]
     pub heuristic: bool,
@@ -34,10 +37,15 @@ pub(crate) struct ServeArguments {
     /// value (repeatable)
     #[arg(long, value_name = "NAME")]
     pub ignore_field: Vec<HeaderName>,
-    /// Longest time a request is held before it is sent or refused with Retry-After
-    #[arg(long, value_name = "SECONDS", default_value_t = 4.0)]
-    pub max_wait: f64,
-    /// Fetch by https what clients ask the proxy for by http
+    /// Longest wait of a request before it is sent or refused with Retry-After
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "4s",
+        value_parser = quantity::duration
+    )]
+    pub max_wait: Duration,
+    /// Fetch by https what clients request from the proxy by http
     #[arg(long, conflicts_with = "origin")]
     pub upgrade_https: bool,
     /// File with the token that clients have to send [env: DOCSTOKG_GATEWAY_TOKEN]
@@ -46,20 +54,20 @@ pub(crate) struct ServeArguments {
     /// Name and port by which clients reach the gateway, beside its address
     #[arg(long, value_name = "NAME:PORT")]
     pub name: Vec<String>,
-    /// Largest request body, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
-    pub max_request_body: usize,
+    /// Largest request body, in bytes or as 64M
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = quantity::size)]
+    pub max_request_body: u64,
     /// Maximum connections of clients at once
     #[arg(
         long,
         value_name = "N",
         default_value_t = 512,
-        value_parser = value_parser!(u32).range(1..=65_536)
+        value_parser = quantity::number(1..=65_536)
     )]
     pub max_connections: u32,
 }
 
-/// Whose answers the cache holds.
+/// The clients for whom the cache stores responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ServeCacheMode {
     /// One user's

@@ -9,7 +9,6 @@ mod saved;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use docstokg_hub::Host;
 use docstokg_hub::config::{Config, is_pace, read_network_key};
 use docstokg_hub::policy::host_model::learner::{ConfirmedLimit, LimitShape};
@@ -23,7 +22,7 @@ use crate::arguments::GlobalArguments;
 use crate::configuration::LoadedConfig;
 use crate::exit::CommandFailure;
 use crate::view::plural;
-use crate::{output, session, state, telemetry};
+use crate::{command_line, output, session, state, telemetry};
 use saved::HostRefusals;
 
 /// The learned limits of one site.
@@ -77,7 +76,8 @@ pub(crate) fn run(
     about: Option<&str>,
 ) -> Result<ExitCode, CommandFailure> {
     let config = &loaded.config;
-    let database = match telemetry::database(global, &loaded.telemetry) {
+    let directory = about.map(Path::new).filter(|path| path.is_dir());
+    let database = match telemetry::database_of(global, &loaded.telemetry, directory)? {
         Some(path) if path.exists() => {
             Some(open_to_read(&path).map_err(|error| CommandFailure::Failed(error.into()))?)
         }
@@ -120,7 +120,7 @@ fn read_about(
     };
     let path = Path::new(asked);
     if path.is_dir() {
-        let run = run_of_directory(path)?;
+        let run = super::status::run_id_of(path)?;
         return Ok(AdviceSubject::Run(RunChoice::Named(run)));
     }
     let choice = RunChoice::parse(Some(asked));
@@ -140,21 +140,10 @@ fn read_about(
         Ok(host) if asked.contains(['.', ':']) => Ok(AdviceSubject::Host(host)),
         _ => Err(CommandFailure::Usage(format!(
             "'{asked}' is neither a run, nor a download directory, nor a host; \
-             docstokg summary --list names the runs"
+             {} names the runs",
+            command_line::command(&["summary", "--list"])
         ))),
     }
-}
-
-fn run_of_directory(directory: &Path) -> Result<String, CommandFailure> {
-    let works = summary_of(directory).map_err(CommandFailure::Failed)?;
-    Ok(works["run_id"].as_str().unwrap_or_default().to_owned())
-}
-
-fn summary_of(directory: &Path) -> anyhow::Result<Value> {
-    let file = directory.join("manifest.summary.json");
-    let read = || format!("{} cannot be read", file.display());
-    let text = std::fs::read_to_string(&file).with_context(read)?;
-    serde_json::from_str(&text).with_context(read)
 }
 
 /// Returns the learned limits of a site, if it has any.

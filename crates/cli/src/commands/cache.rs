@@ -29,7 +29,7 @@ pub(crate) fn run(
     arguments: &CacheArguments,
 ) -> Result<ExitCode, CommandFailure> {
     let config = global.load()?.config.cache;
-    let directory = store::cache_directory(&config, Some(&state::directory(global)));
+    let directory = store::cache_directory(&config, Some(&state::directory(global)?));
     let directory = directory
         .ok_or_else(|| CommandFailure::Usage("no directory is set for the cache".to_owned()))?;
     let limits = store::cache_limits(&config);

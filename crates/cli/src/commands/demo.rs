@@ -18,8 +18,9 @@ use super::download;
 use super::summary::write_page;
 use crate::arguments::{DemoArguments, DocstokgArguments, DocstokgCommand, GlobalArguments};
 use crate::exit::{self, CommandFailure};
-use crate::output;
 use crate::session::{self, TaskThreads};
+use crate::view::plural;
+use crate::{command_line, output};
 
 /// A simulated web on loopback, in a runtime of its own.
 pub(crate) struct DemoWeb {
@@ -80,7 +81,7 @@ pub(crate) fn run(
             plan.scale
         ));
     }
-    let words = command_line(global, &library, &served.address, &out, &prepared);
+    let words = download_words(global, &library, &served.address, &out, &prepared);
     let parsed = DocstokgArguments::try_parse_from(words)
         .map_err(|error| CommandFailure::Failed(error.into()))?;
     let DocstokgCommand::Download(job) = &parsed.command else {
@@ -88,8 +89,13 @@ pub(crate) fn run(
             "the demo is a download"
         )));
     };
+    // The commands that it prints have to find its state.
+    command_line::remember_context(&parsed.global);
     // The demonstration includes works without a file, so the download itself exits with 1.
-    download::run(&parsed.global, job)?;
+    let ended = download::run(&parsed.global, job)?;
+    if ended == ExitCode::from(exit::EXIT_INTERRUPTED) {
+        return Ok(ended);
+    }
     let achieved = DemoResult::count(&library, served.web.ledger(), &out)?;
     show(global, &achieved, &out, &prepared)
 }
@@ -117,7 +123,7 @@ fn prepare(library: &WorkLibrary, out: &Path) -> anyhow::Result<DemoFiles> {
     Ok(prepared)
 }
 
-fn command_line(
+fn download_words(
     global: &GlobalArguments,
     library: &WorkLibrary,
     address: &str,
@@ -240,13 +246,15 @@ fn text(achieved: &DemoResult, makespan: &Makespan) -> String {
     let ratio = makespan
         .ratio
         .map_or_else(String::new, |ratio| format!(" ({ratio:.2}x)"));
+    let without = (achieved.works - achieved.obtainable) as u64;
+    let verb = if without == 1 { "has" } else { "have" };
+    let without = format!("{} {verb}", plural(without, "work"));
     format!(
-        "\ndownloaded {} of {} obtainable files ({} works have none anywhere)\n\
+        "\ndownloaded {} of {} obtainable files ({without} none anywhere)\n\
          avoidable 429s, by the hosts' own count: {} in {} requests\n\
          took {:.1} s; the limits allow no less than {:.1} s{ratio}",
         achieved.files,
         achieved.obtainable,
-        achieved.works - achieved.obtainable,
         achieved.avoidable_429,
         achieved.requests,
         makespan.seconds,

@@ -32,7 +32,7 @@ pub(crate) fn run(
     loaded: LoadedConfig,
     host: Option<Host>,
 ) -> Result<ExitCode, CommandFailure> {
-    let database = telemetry::database(global, &loaded.telemetry);
+    let database = telemetry::database(global, &loaded.telemetry)?;
     let database = database.and_then(|path| open_to_read(&path).ok());
     let mut config = loaded.config;
     // The next request is treated as that of a bulk run: evenly paced, and subject to learned

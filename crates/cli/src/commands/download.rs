@@ -1,40 +1,43 @@
 //! `docstokg download`: works in, files out.
 
+mod execution;
 mod final_report;
+mod input_list;
+mod job;
+mod options;
+mod publication;
 mod resume;
 mod terminal;
 
 use std::num::NonZero;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_bulk::connectivity::Reachability;
-use docstokg_bulk::directory::{Directory, DirectoryError, verify};
+use docstokg_bulk::directory::{Directory, DirectoryError};
 use docstokg_bulk::progress::RunProgress;
 use docstokg_bulk::queue::CommitMode;
-use docstokg_bulk::run_context::RunContext;
-use docstokg_bulk::scheduler::{RunEnd, RunError, RunMode};
+use docstokg_bulk::scheduler::RunMode;
 use docstokg_content::config::ResolverConfig;
 use docstokg_content::input::ListFormat;
 use docstokg_content::layout::FileLayout;
-use docstokg_content::run::inputs::{ChainedInputs, InputThread, UserInput, WorkInputs};
-use docstokg_content::run::query::QueryPages;
-use docstokg_content::run::{self, RunOptions, RunReport, WorksRun};
-use docstokg_content::work_sender::WorkSender;
+use docstokg_content::run::inputs::UserInput;
+use docstokg_content::run::{self, RunOptions};
 use docstokg_content::work_state::ArtifactKind;
-use docstokg_hub::clock::{Runtime, TokioRuntime};
+use docstokg_hub::clock::TokioRuntime;
 use docstokg_hub::config::{CacheAccess, Config};
-use docstokg_hub::{Hub, RobotsPolicy};
 
 use super::limits;
 use crate::arguments::{DownloadArguments, GlobalArguments};
 use crate::configuration::LoadedConfig;
 use crate::exit::CommandFailure;
 use crate::session::{Session, TaskThreads};
-use crate::telemetry::{MetricsReader, RunRecording};
-use crate::view::{ProgressView, plural};
-use crate::{output, services};
+use crate::telemetry::{self, MetricsReader};
+use crate::view::{ProgressView, publish_end};
+use crate::{interrupts, services};
+use execution::{JobRecord, run_to_end};
+use job::{JobOptions, JobPlan};
 use terminal::introduce;
 
 /// Runs the command.
@@ -44,10 +47,7 @@ pub(crate) fn run(
 ) -> Result<ExitCode, CommandFailure> {
     let mut loaded = global.load()?;
     services::check_mailto(arguments.choice.mailto.as_deref())?;
-    if arguments.choice.mailto.is_some() {
-        let identity = &mut loaded.config.identity;
-        identity.mailto.clone_from(&arguments.choice.mailto);
-    }
+    check_out(&arguments.out)?;
     if (arguments.dry_run || arguments.list_only)
         && (arguments.resume || arguments.retry_failed || arguments.verify)
     {
@@ -69,13 +69,32 @@ pub(crate) fn run(
              --list-only looks works up and downloads no file",
         ));
     }
+    let (inputs, format) = (inputs(arguments)?, format(&arguments.format)?);
+    let plan = JobPlan::join(arguments, JobOptions::read(&arguments.out)?)?;
+    if plan.options.mailto.is_some() {
+        let identity = &mut loaded.config.identity;
+        identity.mailto.clone_from(&plan.options.mailto);
+    }
     let job = DownloadJob {
-        inputs: inputs(arguments)?,
-        format: format(&arguments.format)?,
-        options: options(arguments, &loaded.resolvers)?,
+        inputs,
+        format,
+        options: options(arguments, &plan.options, &loaded.resolvers)?,
         arguments,
+        plan,
+        is_input_lost: false,
     };
     execute(global, loaded, job)
+}
+
+/// Refuses an output that is a file.
+fn check_out(out: &Path) -> Result<(), CommandFailure> {
+    if out.exists() && !out.is_dir() {
+        return Err(usage(format!(
+            "--out: {} is a file; name a directory, which is created if it is missing",
+            out.display()
+        )));
+    }
+    Ok(())
 }
 
 /// A download: its inputs and options.
@@ -84,6 +103,9 @@ pub(crate) struct DownloadJob<'a> {
     pub(crate) format: ListFormat,
     pub(crate) options: RunOptions,
     pub(crate) arguments: &'a DownloadArguments,
+    plan: JobPlan,
+    /// An input that was not read to its end cannot be read again.
+    is_input_lost: bool,
 }
 
 fn usage(message: impl Into<String>) -> CommandFailure {
@@ -162,24 +184,25 @@ fn kinds(text: &str) -> Result<std::collections::BTreeSet<ArtifactKind>, Command
 
 fn options(
     arguments: &DownloadArguments,
+    job: &JobOptions,
     resolvers: &ResolverConfig,
 ) -> Result<RunOptions, CommandFailure> {
     Ok(RunOptions {
-        kinds: kinds(&arguments.kinds)?,
-        choice: services::choice(&arguments.choice, resolvers)?,
+        kinds: job.kinds.clone(),
+        choice: services::choice(&job.resolver_flags(), resolvers)?,
         workers: arguments.workers as usize,
-        role: arguments.role,
-        layout: if arguments.content_addressed {
+        role: job.role(),
+        layout: if job.content_addressed {
             FileLayout::ContentAddressed
         } else {
             FileLayout::ByKind
         },
-        max_attempts: arguments.max_attempts,
-        item_deadline: arguments.item_deadline.map(Duration::from_secs),
+        max_attempts: job.max_attempts,
+        item_deadline: job.item_deadline_s.map(length),
         max_bytes: arguments.max_bytes,
-        min_free: arguments.min_free << 20,
-        min_pdf_bytes: arguments.min_pdf_bytes,
-        ignore_robots: arguments.ignore_robots,
+        min_free: arguments.min_free,
+        min_pdf_bytes: job.min_pdf_bytes,
+        ignore_robots: job.ignore_robots,
         untrusted_input: arguments.untrusted_input,
         cookies: true,
         parquet: arguments.parquet,
@@ -189,9 +212,14 @@ fn options(
             (_, true) => RunMode::ListOnly,
             _ => RunMode::Full,
         },
-        max_wait: Duration::from_secs(arguments.max_wait),
+        max_wait: length(job.max_wait_s),
         ..RunOptions::new(arguments.out.clone())
     })
+}
+
+/// Returns a stored number of seconds as a duration.
+fn length(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 /// Runs a download to its end.
@@ -203,6 +231,8 @@ pub(crate) fn execute(
     // A run that is not full leaves no files behind.
     let is_partial = job.options.mode != RunMode::Full;
     if is_partial {
+        // A signal from here on is kept until the directory can be removed.
+        interrupts::keep();
         job.options.out = std::env::temp_dir().join(format!(
             "docstokg-dry-run-{}-{:08x}",
             std::process::id(),
@@ -236,12 +266,23 @@ fn execute_in(
     let services = Arc::new(services::settings(
         config,
         &session.loaded.resolvers,
-        job.arguments.choice.mailto.as_deref(),
+        job.plan.options.mailto.as_deref(),
     ));
     let directory = run::open_directory(&job.options.out, CommitMode::Thread).map_err(failed)?;
-    let recording = session.record("download", MetricsReader::None)?;
+    let recording = session.record(
+        publication::command_name(job.options.mode),
+        MetricsReader::None,
+    )?;
     introduce(global, config, &services, &job.options.choice);
-    let view = ProgressView::new(global, config);
+    let database = telemetry::database(global, &session.loaded.telemetry)?;
+    let record = JobRecord {
+        is_quiet: global.quiet,
+        database: recording.observer().and(database),
+    };
+    let publisher =
+        (!is_partial).then(|| publication::begin(global, &session, &directory, &recording));
+    let publisher = publisher.transpose()?;
+    let mut view = ProgressView::new(global, config).publishing(publisher);
     let mut config = config.clone();
     bound_requests(&mut config, job.arguments.workers);
     if job.arguments.retry_failed && config.cache.access == CacheAccess::Normal {
@@ -255,14 +296,20 @@ fn execute_in(
         &directory,
         services,
         job,
-        &recording,
-        &progress,
+        record,
+        (&recording, &progress),
         session.reachability(),
     );
     let outcome = session.show_run(&view, &hub, &progress, work);
+    let last = view.take_publisher();
+    let last = last.map(|publisher| publisher.stop(&progress, &TokioRuntime::default()));
+    let end = final_report::outcome_of(outcome.as_ref());
     let ended = final_report::finish(
         global, &directory, &progress, &recording, is_partial, outcome,
     );
+    if let Some(snapshot) = last {
+        publish_end(snapshot, end);
+    }
     recording.close();
     ended
 }
@@ -273,115 +320,4 @@ fn bound_requests(config: &mut Config, workers: u32) {
     let configured = config.limits.max_inflight.value;
     let workers = NonZero::new(workers);
     config.limits.max_inflight.value = configured.into_iter().chain(workers).min();
-}
-
-async fn run_to_end(
-    hub: &Hub,
-    directory: &Directory,
-    services: Arc<docstokg_content::resolver::settings::Settings>,
-    mut job: DownloadJob<'_>,
-    recording: &RunRecording,
-    progress: &Arc<RunProgress>,
-    reachability: Option<Arc<dyn Reachability>>,
-) -> Result<(RunEnd, RunReport), RunError> {
-    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
-    directory.recover().await.map_err(halted)?;
-    prepare(directory, job.arguments).await?;
-    let (run_id, certain) = (&recording.run.id, services.service_hosts());
-    let context = RunContext::begin(hub, Arc::clone(&runtime), directory, progress, run_id);
-    let context = context.await?.with_reachability(reachability, certain);
-    let inputs = open_inputs(&context, &services, &mut job)?;
-    let options = job.options.clone();
-    let run = WorksRun::new(context, services, job.options).await?;
-    let ended = run
-        .run(Box::new(ChainedInputs::new(
-            inputs,
-            directory.queue.clone(),
-        )))
-        .await?;
-    let now = runtime.wall();
-    let report = run::report(
-        &directory.queue,
-        &options,
-        &recording.run.id,
-        &progress.counters(),
-        now,
-    )
-    .await?;
-    if options.mode == RunMode::DryRun {
-        progress.notify(final_report::dry_run(
-            &progress.counters(),
-            &report.results,
-            run.least_time_of_planned().await,
-        ));
-    }
-    if options.mode == RunMode::Full {
-        run::deliver(&directory.queue, &options, &report).await?;
-    }
-    Ok((ended, report))
-}
-
-fn halted(error: DirectoryError) -> RunError {
-    RunError::Halted(format!("{:#}", anyhow::Error::from(error)))
-}
-
-/// Checks files and queues failed works again, if the arguments say so.
-async fn prepare(directory: &Directory, arguments: &DownloadArguments) -> Result<(), RunError> {
-    if arguments.verify {
-        let verified = verify(directory).await.map_err(halted)?;
-        for (path, flaw) in &verified.wrong {
-            output::tell(&format!("docstokg: {path}: {flaw}; downloading again"));
-        }
-        for path in &verified.unreadable {
-            output::tell(&format!(
-                "docstokg: {path}: it cannot be read, so it was not checked; make it readable and verify again"
-            ));
-        }
-        output::tell(&format!(
-            "docstokg: {} checked, {} changed or missing",
-            plural(verified.checked, "file"),
-            verified.wrong.len()
-        ));
-    }
-    if arguments.resume && !arguments.verify {
-        let damaged = run::requeue_damaged(directory).await;
-        for (path, flaw) in damaged.map_err(halted)? {
-            output::print_note(&format!("{path}: {flaw}; downloading again"));
-        }
-    }
-    if arguments.retry_failed {
-        let works = directory.queue.retry_failed().await?;
-        output::tell(&format!(
-            "docstokg: trying {} again that failed",
-            plural(works, "work")
-        ));
-    }
-    Ok(())
-}
-
-/// Opens the inputs of the command line and the query.
-fn open_inputs(
-    context: &RunContext,
-    services: &Arc<docstokg_content::resolver::settings::Settings>,
-    job: &mut DownloadJob<'_>,
-) -> Result<Vec<Box<dyn WorkInputs>>, RunError> {
-    let mut inputs: Vec<Box<dyn WorkInputs>> = Vec::new();
-    if !job.inputs.is_empty() {
-        inputs.push(Box::new(
-            InputThread::start(std::mem::take(&mut job.inputs), job.format)
-                .map_err(|error| RunError::Halted(format!("inputs cannot be read: {error}")))?,
-        ));
-    }
-    if let Some(query) = services::query(job.arguments) {
-        // Queries go to APIs only, so robots.txt does not apply.
-        let web = WorkSender::new(context.clone(), RobotsPolicy::Ignore);
-        inputs.push(Box::new(QueryPages::new(
-            web,
-            Arc::clone(context.clock.runtime()),
-            context.queue.clone(),
-            Arc::clone(services),
-            query,
-        )));
-    }
-    Ok(inputs)
 }

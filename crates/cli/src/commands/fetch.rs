@@ -54,7 +54,7 @@ pub(crate) fn run(
             biased;
             _ = session.interrupts.next() => {
                 let message = "interrupted; no partial file was left";
-                Err(CommandFailure::Failed(anyhow::anyhow!(message)))
+                Err(CommandFailure::Interrupted(message.to_owned()))
             }
             outcome = fetched => Ok(match outcome {
                 Ok(fetched) => answered(global, arguments, &fetched, &recording, clock),

@@ -31,7 +31,7 @@ use crate::{output, state};
 /// The time that active requests have after the first signal.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 /// The longest `--max-wait`.
-const MAX_WAIT: f64 = 86_400.0;
+const MAX_WAIT: Duration = Duration::from_secs(86_400);
 /// The heuristic lifetime that RFC 9111 section 4.2.2 suggests, limited to a day.
 const SHARED_CACHE_HEURISTIC: Heuristic = Heuristic {
     percent: 10,
@@ -166,9 +166,11 @@ fn options(
         check_origin(origin)?;
     }
     let wait = arguments.max_wait;
-    if !(wait.is_finite() && (0.0..=MAX_WAIT).contains(&wait)) {
+    if wait > MAX_WAIT {
         return Err(usage(format!(
-            "--max-wait: {wait} is not a number of seconds between 0 and {MAX_WAIT}"
+            "--max-wait: {} s is longer than a day ({} s)",
+            wait.as_secs_f64(),
+            MAX_WAIT.as_secs()
         )));
     }
     let token = token(arguments)?;
@@ -188,13 +190,13 @@ fn options(
                 ServeCacheMode::Private => CacheMode::Private,
                 ServeCacheMode::Shared => CacheMode::Shared,
             },
-            hold: Duration::from_secs_f64(wait),
+            hold: wait,
             heuristic: arguments.heuristic.then_some(SHARED_CACHE_HEURISTIC),
             ignored_fields: arguments.ignore_field.iter().cloned().collect(),
         },
-        spool: state::directory(global),
+        spool: state::directory(global)?,
         token,
-        max_request_body: arguments.max_request_body,
+        max_request_body: usize::try_from(arguments.max_request_body).unwrap_or(usize::MAX),
         max_connections: arguments.max_connections as usize,
         metrics: None,
     })

@@ -6,11 +6,13 @@
 )]
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, value_parser};
+use clap::{Args, Parser, Subcommand};
 use docstokg_ontology::pull::imports::ImportDepth;
 
 use crate::arguments::{ConfigArguments, GlobalArguments, SummaryArguments};
+use crate::quantity;
 
 /// Downloads ontologies politely: planned, pulled, verified, versioned.
 #[derive(Debug, Parser)]
@@ -18,7 +20,7 @@ use crate::arguments::{ConfigArguments, GlobalArguments, SummaryArguments};
     name = "ontofetch",
     version,
     after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, \
-                  3 refused for now by breaker or limiter."
+                  3 refused for now by breaker or limiter, 130 interrupted."
 )]
 pub(super) struct OntofetchArguments {
     #[command(flatten)]
@@ -64,7 +66,7 @@ pub(super) enum OntofetchCommand {
 #[derive(Debug, Args)]
 pub(super) struct LibraryFlag {
     /// Directory of the library [env: ONTOFETCH_LIBRARY]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = quantity::local_path())]
     pub library: Option<PathBuf>,
 }
 
@@ -77,7 +79,7 @@ pub(super) struct SelectionArguments {
     /// File that lists ontologies (sources.yaml)
     #[arg(long, value_name = "FILE")]
     pub spec: Option<PathBuf>,
-    /// Source to ask, in place of the preferred ones
+    /// Source to use, in place of the preferred ones
     #[arg(long, value_name = "NAME")]
     pub resolver: Vec<String>,
     /// Formats wanted, the best first, joined by commas: owl,obo,json,ttl
@@ -108,7 +110,7 @@ pub(super) struct PullArguments {
     #[arg(long, value_name = "FILE")]
     pub lock: Option<PathBuf>,
     /// Write a lock file with what was downloaded
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = quantity::local_path())]
     pub lock_output: Option<PathBuf>,
     /// How far to follow imports: none, direct or closure
     #[arg(long, default_value = "none", value_name = "HOW")]
@@ -124,12 +126,12 @@ pub(super) struct PullArguments {
         long,
         value_name = "N",
         default_value_t = 32,
-        value_parser = value_parser!(u32).range(1..=1000)
+        value_parser = quantity::number(1..=1000)
     )]
     pub workers: u32,
-    /// Longest wait for paused hosts at the end of a run, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
-    pub max_wait: u64,
+    /// Longest wait for paused hosts at the end of a run, in seconds or as 2h
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = quantity::duration)]
+    pub max_wait: Duration,
 }
 
 /// Arguments of `plan`.
@@ -137,11 +139,11 @@ pub(super) struct PullArguments {
 pub(super) struct PlanArguments {
     #[command(flatten)]
     pub selection: SelectionArguments,
-    /// Do not ask servers for size and date
+    /// Send no HEAD requests for size and date
     #[arg(long)]
     pub no_planner_probes: bool,
     /// Write a lock file with the plan
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = quantity::local_path())]
     pub lock_output: Option<PathBuf>,
 }
 
@@ -212,7 +214,7 @@ pub(super) struct PruneArguments {
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
     /// How many versions of each to keep; the latest always stays
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = quantity::number(1..=u32::MAX))]
     pub keep: u32,
     /// Only show what would be removed
     #[arg(long)]
@@ -261,14 +263,14 @@ pub(super) struct InitArguments {
 #[derive(Debug, Args)]
 pub(super) struct PullDemoArguments {
     /// Directory for the library and its report [default: a new temporary directory]
-    #[arg(long, short, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR", value_parser = quantity::local_path())]
     pub out: Option<PathBuf>,
     /// Number of ontologies
     #[arg(
         long,
         value_name = "N",
         default_value_t = 40,
-        value_parser = value_parser!(u32).range(5..=2000)
+        value_parser = quantity::number(5..=2000)
     )]
     pub ontologies: u32,
 }

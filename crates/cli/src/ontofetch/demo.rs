@@ -16,7 +16,7 @@ use super::pull;
 use crate::arguments::GlobalArguments;
 use crate::commands::demo::DemoWeb;
 use crate::exit::{self, CommandFailure};
-use crate::output;
+use crate::{command_line, output};
 
 /// The result of the demonstration, compared with the truth of the simulated registries and the
 /// ledgers of their hosts.
@@ -52,7 +52,7 @@ pub(super) fn run(
             world.hosts().len()
         ));
     }
-    let words = command_line(global, &world, &served.address, &files);
+    let words = pull_words(global, &world, &served.address, &files);
     let parsed = OntofetchArguments::try_parse_from(words)
         .map_err(|error| CommandFailure::Failed(error.into()))?;
     let OntofetchCommand::Pull(job) = &parsed.command else {
@@ -60,10 +60,15 @@ pub(super) fn run(
             "the demo is a pull"
         )));
     };
+    // The commands that it prints have to find its state.
+    command_line::remember_context(&parsed.global);
     // The demonstration includes ontologies without a file, so the pull itself exits with 1.
     let done = pull::execute(&parsed.global, job)?;
     if !global.json {
         pull::show(&parsed.global, &done);
+    }
+    if pull::code(&done) == ExitCode::from(exit::EXIT_INTERRUPTED) {
+        return Ok(pull::code(&done));
     }
     let library = Library::at(&files.library);
     let achieved = judge(&library, &world.truth(), &served.web)?;
@@ -140,7 +145,7 @@ fn configuration(world: &OntologyWorld) -> String {
     )
 }
 
-fn command_line(
+fn pull_words(
     global: &GlobalArguments,
     world: &OntologyWorld,
     address: &str,
@@ -219,12 +224,12 @@ fn show(
     }
     output::line(&format!(
         "\nstored {} of {} obtainable ontologies\navoidable 429s, by the hosts' own count: {} in {} \
-         requests\nlibrary: {library}\nreport: {}\nfigures: ontofetch summary --state-dir {}",
+         requests\nlibrary: {library}\nreport: {}\nfigures: {}",
         achieved.stored,
         achieved.obtainable,
         achieved.throttled,
         achieved.requests,
         report.unwrap_or(Path::new("none")).display(),
-        files.state.display()
+        command_line::command(&["summary"])
     ));
 }

@@ -20,6 +20,7 @@ use super::selection;
 use crate::arguments::GlobalArguments;
 use crate::exit::CommandFailure;
 use crate::output;
+use crate::view::plural;
 
 /// Maximum number of terms of each kind that are listed.
 const MAX_LISTED_TERMS: usize = 20;
@@ -91,7 +92,9 @@ fn text(difference: &OntologyDiff) -> String {
     ] {
         list(&mut lines, what, changes, changed);
     }
-    lines.push(format!("{} terms are the same", difference.unchanged));
+    let unchanged = difference.unchanged;
+    let verb = if unchanged == 1 { "is" } else { "are" };
+    lines.push(format!("{} {verb} the same", plural(unchanged, "term")));
     lines.join("\n")
 }
 

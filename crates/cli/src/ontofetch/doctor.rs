@@ -191,7 +191,8 @@ fn store(global: &GlobalArguments, loaded: &LoadedConfig) -> DoctorCheck {
     match reached {
         Ok(()) => {
             let shared = loaded.ontology.limits.shared_dir.clone();
-            let directory = shared.unwrap_or_else(|| state::directory(global));
+            let directory = shared.map_or_else(|| state::directory(global), Ok);
+            let directory = directory.unwrap_or_default();
             check(
                 "store",
                 CheckLevel::Good,

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::arguments::InitArguments;
 use crate::arguments::GlobalArguments;
 use crate::exit::CommandFailure;
-use crate::output;
+use crate::{command_line, output};
 
 /// The example, which the tests read.
 pub(super) const EXAMPLE_SOURCES: &str = include_str!("sources.example.yaml");
@@ -35,9 +35,9 @@ pub(super) fn run(
         output::json(&json!({ "ok": true, "file": path.display().to_string() }));
     } else {
         output::line(&format!(
-            "wrote {}; next: ontofetch plan --spec {}",
+            "wrote {}; next: {}",
             path.display(),
-            path.display()
+            command_line::command(&["plan", "--spec", &path.display().to_string()])
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,6 @@
 //! `ontofetch pull`: ontologies in, versions of the library out.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use docstokg_bulk::scheduler::{RunEnd, RunMode};
 use docstokg_hub::clock::{Clock, SystemClock};
@@ -48,7 +47,7 @@ pub(super) fn execute(
         since: selection::since(arguments.selection.since.as_deref())?,
         force: arguments.force,
         workers: arguments.workers as usize,
-        max_wait: Duration::from_secs(arguments.max_wait),
+        max_wait: arguments.max_wait,
     };
     let done = run::execute(
         global,
@@ -112,12 +111,14 @@ fn asked(
     Ok(named)
 }
 
-/// Returns the exit code: 3 if the unfinished ontologies only wait, 1 if something failed.
+/// Returns the exit code: 3 if the unfinished ontologies only wait, 130 if a signal stopped the run,
+/// 1 if something failed.
 pub(super) fn code(done: &PullResult) -> ExitCode {
     let has_failed = done.results.iter().any(|result| !result.status.is_good());
     match &done.ended {
         RunEnd::Complete if !has_failed => ExitCode::SUCCESS,
         RunEnd::Deferred { .. } if !has_failed => ExitCode::from(exit::EXIT_REFUSED),
+        RunEnd::Stopped { .. } => ExitCode::from(exit::EXIT_INTERRUPTED),
         _ => ExitCode::from(exit::EXIT_FAILED),
     }
 }
@@ -244,7 +245,7 @@ fn summary(done: &PullResult) -> String {
     match &done.ended {
         RunEnd::Complete => {}
         RunEnd::Stopped { left } => {
-            text += &format!("; stopped, {left} remaining: run it again to go on");
+            text += &format!("; stopped, {left} remaining");
         }
         RunEnd::Offline { left } => {
             text += &format!("; this machine has no network, {left} remaining");
@@ -260,5 +261,6 @@ fn summary(done: &PullResult) -> String {
     if let Some(page) = &done.report {
         text += &format!("; report: {}", page.display());
     }
-    text + &format!("; details: ontofetch summary {}", done.run_id)
+    let details = command_line::command(&["summary", &done.run_id]);
+    text + &format!("; details: {details}")
 }

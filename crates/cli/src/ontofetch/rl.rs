@@ -150,7 +150,7 @@ impl RecordedKeys {
         is_wanted: impl Fn(&str) -> bool,
     ) -> Self {
         let read = || -> Option<Self> {
-            let path = telemetry::database(global, &loaded.telemetry)?;
+            let path = telemetry::database(global, &loaded.telemetry).ok()??;
             let database = open_to_read(&path).ok()?;
             let mut tallies = summary::tallies_by_key(&database).ok()?;
             tallies.retain(|key, _| is_wanted(key));

@@ -24,10 +24,10 @@ use crate::arguments::GlobalArguments;
 use crate::commands::limits;
 use crate::configuration::LoadedConfig;
 use crate::exit::CommandFailure;
-use crate::output;
 use crate::session::{Session, TaskThreads};
 use crate::telemetry::{self, MetricsReader};
 use crate::view::ProgressView;
+use crate::{command_line, output};
 
 /// The ontologies and options of a run.
 pub(super) struct PullJob {
@@ -86,7 +86,7 @@ pub(super) fn execute(
             session.runtime.handle().clone(),
         )),
     };
-    let database = telemetry::database(global, &session.loaded.telemetry);
+    let database = telemetry::database(global, &session.loaded.telemetry)?;
     let outcome = session.show_run(&view, &hub, &progress, rounds.work(job));
     recording.close();
     match outcome {
@@ -102,9 +102,12 @@ pub(super) fn execute(
             })
         }
         Some(Err(error)) => Err(CommandFailure::Failed(error.into())),
-        None => Err(CommandFailure::Failed(anyhow::anyhow!(
-            "stopped at once; the next pull goes on where this one was"
-        ))),
+        None => {
+            let command = command_line::same();
+            let command = command.unwrap_or_else(|| "the same command".to_owned());
+            let stopped = CommandFailure::Interrupted("stopped at once".to_owned());
+            Err(stopped.with_hint(format!("continue with: {command}")))
+        }
     }
 }
 

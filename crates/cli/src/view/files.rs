@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_files_have_no_line() {
+    fn small_file_has_no_progress_line() {
         let progress = RunProgress::default();
         let file = progress.work_on("hp");
         assert!(lines(&progress).is_empty());

@@ -1,8 +1,12 @@
 //! Progress per host: its rate and limit, the waits of its requests, and the state of its breaker.
 
-use std::collections::{HashMap, VecDeque};
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
+use docstokg_bulk::run_snapshot::HostActivity;
 use docstokg_hub::Host;
 use docstokg_hub::clock::BootInstant;
 use docstokg_hub::config::Config;
@@ -14,6 +18,8 @@ use docstokg_hub::policy::role::Role;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::activity::activity_text;
+
 /// Minimum time over which the rate of a host is measured.
 const RATE_MEASURE_INTERVAL: Duration = Duration::from_secs(5);
 /// The longest window that counts as a pace and not as a quota.
@@ -24,6 +30,8 @@ const MAX_HOSTS: usize = 2_000;
 /// Observes the events of every host.
 pub(super) struct HostObserver {
     known: Mutex<HashMap<Host, ObservedHost>>,
+    /// Requests on the wire, by their numbers.
+    in_flight: Mutex<HashSet<u64>>,
     config: Config,
 }
 
@@ -140,7 +148,26 @@ impl HostObserver {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             known: Mutex::default(),
+            in_flight: Mutex::default(),
             config: config.clone(),
+        }
+    }
+
+    /// Returns the number of requests on the wire.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.in_flight.lock().len() as u64
+    }
+
+    /// Notes whether a request is on the wire.
+    fn note_flight(&self, event: &Event) {
+        match &event.what {
+            EventKind::Go { .. } => {
+                self.in_flight.lock().insert(event.request);
+            }
+            EventKind::Settled { .. } | EventKind::GivenBack | EventKind::End { .. } => {
+                self.in_flight.lock().remove(&event.request);
+            }
+            _ => {}
         }
     }
 
@@ -221,6 +248,7 @@ impl HostObserver {
 
 impl Observer for HostObserver {
     fn note(&self, event: &Event) {
+        self.note_flight(event);
         let note = |change: &dyn Fn(&mut ObservedHost)| {
             let mut known = self.known.lock();
             if known.len() >= MAX_HOSTS && !known.contains_key(&event.host) {
@@ -285,137 +313,32 @@ impl HostLine {
 
     /// Formats the line for a terminal of this width.
     pub(super) fn text(&self, width: usize) -> String {
-        let name = width.saturating_sub(40).clamp(12, 34);
-        let host: String = if self.host.chars().count() > name {
-            self.host
-                .chars()
-                .take(name - 1)
-                .chain(['\u{2026}'])
-                .collect()
-        } else {
-            self.host.clone()
-        };
-        let mut text = format!("{host:<name$} {:>5.1}/s", self.rate);
-        match (&self.limit, &self.allowed) {
-            (Some(limit), _) if !limit.basis.is_configured() => {
-                text.push_str(&format!(", {}", limit.in_words()));
-            }
-            (_, Some(allowed)) => text.push_str(&format!(", limit {}", window_in_words(allowed))),
-            _ => {}
-        }
-        if let Some(open) = self.open {
-            text.push_str(&format!(
-                "  paused, retry in {:.0} s",
-                open.as_secs_f64().ceil()
-            ));
-        } else if !self.waits.is_zero() {
-            text.push_str(&format!("  queue {:.0} s", self.waits.as_secs_f64().ceil()));
-        }
-        if self.throttled > 0 {
-            text.push_str(&format!("  {} x 429", self.throttled));
-        }
-        text.chars().take(width).collect()
+        activity_text(&self.activity(), width)
     }
 
     /// Formats the line as JSON.
     pub(super) fn json(&self) -> Value {
-        json!({
-            "host": self.host,
-            "role": self.role.as_str(),
-            "rate": self.rate,
-            "allowed": self.allowed.as_ref().map(per_second),
-            "limit": self.limit.map(|limit| limit.in_words()),
-            "window": self.limit.map(|limit| limit.limit().to_string()),
-            "waits_s": self.waits.as_secs_f64(),
-            "open_s": self.open.map(|open| open.as_secs_f64()),
-            "status_429": self.throttled,
-        })
+        json!(self.activity())
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A role that waits is shown with the limit that binds it, not the sum over roles.
-    #[test]
-    fn the_role_that_waits_is_shown_beside_the_limit_that_binds() {
-        let hosts = HostObserver::new(&docstokg_hub::config::load::shipped().unwrap());
-        let host = Host::parse("pub.example").unwrap();
-        let at = |seconds: u64| BootInstant::from_micros(seconds * 1_000_000);
-        let event_of = |request, role, seconds, what| Event {
-            at: at(seconds),
-            request,
-            host: host.clone(),
-            role,
-            what,
+    /// Returns the figures of the line.
+    pub(super) fn activity(&self) -> HostActivity {
+        let limited_to = match (&self.limit, &self.allowed) {
+            (Some(limit), _) if !limit.basis.is_configured() => Some(limit.in_words()),
+            (_, Some(allowed)) => Some(format!("limit {}", window_in_words(allowed))),
+            _ => None,
         };
-        let event = |role, seconds, what| event_of(1, role, seconds, what);
-        let go = || EventKind::Go {
-            attempt: 1,
-            probe: false,
-            rate_delay: Duration::ZERO,
-            slot_wait: Duration::ZERO,
-            breaker_wait: Duration::ZERO,
-            resolver: None,
-            rate_window: None,
-        };
-        for second in 95..100 {
-            hosts.note(&event(Role::Artifact, second, go()));
-            hosts.note(&event(Role::Landing, second, go()));
-            hosts.note(&event(Role::Landing, second, go()));
+        HostActivity {
+            host: self.host.clone(),
+            role: self.role.as_str().to_owned(),
+            rate: self.rate,
+            allowed: self.allowed.as_ref().map(per_second),
+            limit: self.limit.map(|limit| limit.in_words()),
+            window: self.limit.map(|limit| limit.limit().to_string()),
+            limited_to,
+            waits_s: self.waits.as_secs_f64(),
+            open_s: self.open.map(|open| open.as_secs_f64()),
+            status_429: self.throttled,
         }
-        let lines = hosts.lines(at(100), 8);
-        assert_eq!(lines[0].role, Role::Landing);
-        let waits = |until: u64, window: &str| EventKind::WaitRate {
-            until: at(until),
-            window: window.parse().ok(),
-            basis: LimitBasis::Configured,
-        };
-        let long = waits(3_600, "500/HOUR");
-        hosts.note(&event_of(2, Role::Artifact, 98, long));
-        // The shorter wait of another request changes nothing.
-        let short = waits(101, "2/SECOND");
-        hosts.note(&event_of(3, Role::Artifact, 99, short));
-        let lines = hosts.lines(at(100), 8);
-        assert!((lines[0].rate - 1.0).abs() < 0.3, "{}", lines[0].rate);
-        assert!(
-            lines[0]
-                .text(100)
-                .contains("/s, limit 500 an hour  queue 3500 s")
-        );
-        let wait = lines[0].long_wait(Duration::from_secs(10)).unwrap();
-        assert_eq!(wait.why, "500 an hour");
-        assert!(wait.hint.unwrap().contains("--rate pub.example:artifact="));
-        let learned = EventKind::WaitRate {
-            until: at(9_000),
-            window: "4/SECOND".parse().ok(),
-            basis: LimitBasis::StatedOrLearned,
-        };
-        hosts.note(&event_of(4, Role::Artifact, 99, learned));
-        let shown = hosts.lines(at(100), 8)[0].text(120);
-        let words = "/s, stated by the host or learned, about 4 a second  queue";
-        assert!(shown.contains(words), "{shown}");
-        hosts.note(&event_of(4, Role::Artifact, 99, go()));
-        // The request goes early, for example because an operator ended the pause.
-        hosts.note(&event_of(2, Role::Artifact, 100, go()));
-        let lines = hosts.lines(at(100), 8);
-        let artifact = lines[0].long_wait(Duration::from_millis(500)).unwrap();
-        assert_eq!(artifact.why, "2 a second");
-        hosts.note(&event_of(3, Role::Artifact, 100, go()));
-        let lines = hosts.lines(at(100), 8);
-        assert!(lines[0].long_wait(Duration::from_millis(1)).is_none());
-    }
-
-    #[test]
-    fn the_rate_of_a_host_is_measured_over_whole_windows() {
-        let window = |limit: u32, seconds: u64| Window {
-            limit: limit.try_into().unwrap(),
-            per: Duration::from_secs(seconds),
-        };
-        assert_eq!(span(Some(&window(2, 1))), Duration::from_secs(5));
-        assert_eq!(span(Some(&window(1, 3))), Duration::from_secs(6));
-        assert_eq!(span(Some(&window(30, 60))), Duration::from_secs(60));
-        assert_eq!(span(None), RATE_MEASURE_INTERVAL);
     }
 }

@@ -15,6 +15,7 @@ use docstokg_hub::policy::rate::window_in_words;
 use docstokg_hub::{Host, Hub};
 
 use super::hosts::{HostLine, HostObserver};
+use crate::command_line;
 
 /// The interval between two checks of hosts with waiting requests.
 const HOST_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -53,7 +54,8 @@ async fn exceeded(hub: &Hub, host: &Host) -> Option<String> {
     Some(format!(
         "{host}: other processes send more than the limits of this run allow ({used} requests in a \
          window of {}), so its requests rarely fit in; give all processes the same limits; \
-         details: docstokg limits doctor {host}",
-        window_in_words(window)
+         details: {}",
+        window_in_words(window),
+        command_line::command(&["limits", "doctor", host.as_str()])
     ))
 }

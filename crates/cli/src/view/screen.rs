@@ -1,5 +1,7 @@
 //! Progress on a terminal.
 
+use std::os::fd::AsFd;
+
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::ViewState;
@@ -104,11 +106,23 @@ impl TerminalScreen {
     }
 }
 
-/// Returns the columns of the terminal.
+/// Returns the columns of the terminal of stderr.
 fn console_width() -> u16 {
-    rustix::termios::tcgetwinsize(std::io::stderr())
-        .map(|size| size.ws_col)
-        .ok()
-        .filter(|columns| *columns > 0)
+    let width = terminal_width(&std::io::stderr());
+    width
+        .and_then(|width| u16::try_from(width).ok())
         .unwrap_or(80)
+}
+
+/// Returns the columns of a terminal; `None` if the output is not one.
+pub(crate) fn terminal_width(output: &impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(output).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// Returns the rows of a terminal.
+pub(crate) fn terminal_height(output: &impl AsFd) -> usize {
+    let size = rustix::termios::tcgetwinsize(output);
+    let rows = size.map_or(0, |size| usize::from(size.ws_row));
+    if rows > 0 { rows } else { 24 }
 }

@@ -10,7 +10,7 @@ use super::text::{clock_time, length};
 use crate::program;
 
 /// The length of a queue from which it is shown as a wait.
-const LONG_QUEUE: Duration = Duration::from_secs(10);
+pub(super) const LONG_QUEUE: Duration = Duration::from_secs(10);
 
 /// A wait of the run.
 pub(super) struct WaitLine {
@@ -62,7 +62,7 @@ impl WaitLine {
 }
 
 /// Cuts a text that is too long for a line, and marks the cut with an ellipsis.
-pub(super) fn shortened(text: &str, width: usize) -> String {
+pub(crate) fn shortened(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }

@@ -168,7 +168,7 @@ const DAMAGES: [(&str, Damage); 8] = [
 ];
 
 #[test]
-fn damaged_files_are_a_sentence() {
+fn damaged_file_is_reported_in_a_sentence() {
     let _turn = alone();
     let (mut problems, mut most, mut cases) = (Vec::new(), 0, 0);
     for backend in ["sqlite", "multiprocess"] {
@@ -218,7 +218,7 @@ fn with_file_size_limit(inner: &Command, size: u64) -> Command {
 
 /// A limit of the file size: the signal is an ordinary error, and the run continues without it.
 #[test]
-fn a_full_disk_is_a_sentence_and_the_run_is_continued() {
+fn full_disk_is_reported_and_the_run_is_resumed() {
     let _turn = alone();
     let scene = Scene::finished("sqlite");
     let (mut problems, mut most) = (Vec::new(), 0);
@@ -276,7 +276,7 @@ fn a_full_disk_is_a_sentence_and_the_run_is_continued() {
 
 /// Links where directories and files of the run should be: what they lead to stays as it is.
 #[test]
-fn links_lead_to_no_harm() {
+fn links_in_place_of_output_files_leave_their_targets_unchanged() {
     let _turn = alone();
     let scene = Scene::finished("sqlite");
     let canary = scene.world.path("canary");

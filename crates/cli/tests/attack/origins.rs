@@ -198,7 +198,7 @@ fn add_papers(field: &mut Field, all: bool) {
 
 /// The short form: some of everything in one run.
 #[test]
-fn a_run_holds_against_all_at_once() {
+fn run_ends_with_every_hostile_origin_at_once() {
     let _turn = alone();
     let (canary, mut field) = (Canary::listen(), Field::new());
     behind_a_proxy(&mut field, &canary);
@@ -229,7 +229,7 @@ fn no_answer_leads_into_the_private_network() {
 
 #[test]
 #[ignore = "for cargo xtask attack: the short form has some of it"]
-fn each_kind_of_answer_by_itself() {
+fn run_ends_with_each_hostile_origin_alone() {
     let _turn = alone();
     let kinds: [(&str, Add); 5] = [
         ("bombs", add_bombs),

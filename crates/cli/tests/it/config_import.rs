@@ -224,7 +224,7 @@ fn files_of_hosts_or_defaults_alone_are_recognised() {
 }
 
 #[test]
-fn other_files_are_refused() {
+fn config_import_refuses_files_of_other_formats() {
     let directory = tempfile::tempdir().expect("a directory");
     let ran = import(directory.path(), &[("other.yaml", "a: 1\n")], &[]);
     assert_eq!(ran.code, 2);

@@ -178,7 +178,7 @@ fn telemetry_that_could_not_be_written_or_judged_is_a_problem() {
 }
 
 #[test]
-fn right_values_of_every_section_are_accepted() {
+fn config_check_accepts_valid_values_of_every_section() {
     let (code, problems) = check(
         "resolvers:
   preset: FAST

@@ -11,7 +11,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn the_body_goes_to_stdout_and_nothing_else_does() {
+fn fetch_writes_only_the_body_to_stdout() {
     let served =
         Served::start(OriginScript::new("a.example").route("/x", [ScriptedReply::ok("the body")]));
     let ran = fetch(&served, "/x", &[]);
@@ -82,7 +82,7 @@ fn robots_txt_is_obeyed_when_that_is_asked_for() {
 }
 
 #[test]
-fn a_404_is_exit_1_with_a_sentence() {
+fn fetch_of_a_404_exits_with_1_and_a_sentence() {
     let served = Served::start(
         OriginScript::new("a.example")
             .route("/gone", [ScriptedReply::status(404).body("no such work")]),
@@ -365,7 +365,7 @@ fn interrupt(signal: &str, has_begun: impl Fn(&Path, &Path) -> bool) {
         .expect("kill");
     assert!(interrupted.success());
     let output = child.wait_with_output().expect("the program");
-    assert_eq!(output.status.code(), Some(1), "{signal}");
+    assert_eq!(output.status.code(), Some(130), "{signal}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"));
     assert_eq!(entries(&files), 0, "the temporary file is gone too");
 }
@@ -384,7 +384,7 @@ fn an_interrupt_leaves_no_partial_file() {
 
 /// Signals are caught before the first file is made, that of the state included.
 #[test]
-fn an_early_interrupt_ends_in_good_order_as_well() {
+fn interrupt_before_the_first_file_leaves_no_partial_file() {
     for signal in ["-INT", "-TERM", "-HUP"] {
         interrupt(signal, |state, _| state.exists());
     }

@@ -46,7 +46,7 @@ fn signalled(signal: &str) -> (DownloadWorld, Output) {
 #[test]
 fn an_interrupted_run_finishes_current_downloads_and_prints_how_to_continue() {
     let (world, ended) = signalled("-INT");
-    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(ended.status.code(), Some(130));
     let printed = text(&ended.stderr);
     assert!(
         printed.contains("finishing current downloads")
@@ -75,7 +75,7 @@ fn sigterm_and_sighup_end_a_run_as_ctrl_c_does() {
     for signal in ["-TERM", "-HUP"] {
         let (world, ended) = signalled(signal);
         let printed = text(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(1), "{signal}: {printed}");
+        assert_eq!(ended.status.code(), Some(130), "{signal}: {printed}");
         assert!(
             printed.contains("finishing current downloads") && printed.contains("remaining"),
             "{signal}: {printed}"
@@ -305,7 +305,7 @@ fn hops(world: &DownloadWorld) -> Vec<String> {
 }
 
 #[test]
-fn a_chain_with_cookies_takes_the_same_hops_as_curl() {
+fn chain_with_cookies_takes_the_same_hops_as_curl() {
     let url = "http://www.pub.example/article.pdf";
     let ours = publisher();
     let ran = ours.run(&[url]);

@@ -22,10 +22,7 @@ const WRONG_USAGE: &[(&[&str], &str)] = &[
     (&["fetch"], "required arguments"),
     (&["fetsh"], "similar subcommand"),
     (&["fetch", "not a url"], "is not a URL: it has no scheme"),
-    (
-        &["fetch", "ftp://a.example/"],
-        "the scheme of 'ftp' is not http or https",
-    ),
+    (&["fetch", "ftp://a.example/"], "'ftp' is not http or https"),
     (
         &["fetch", "http://me:secret@a.example/"],
         "user name or password",
@@ -90,7 +87,7 @@ const WRONG_USAGE: &[(&[&str], &str)] = &[
 ];
 
 #[test]
-fn wrong_usage_is_exit_2_with_a_sentence() {
+fn invalid_usage_exits_with_2_and_a_sentence() {
     for (arguments, sentence) in WRONG_USAGE {
         let ran = run(arguments);
         assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.err);
@@ -194,7 +191,7 @@ fn limits_show_the_source_of_each_value() {
 }
 
 #[test]
-fn the_environment_is_a_layer() {
+fn environment_variables_override_the_file() {
     let output = program()
         .args(["limits", "show", "api.crossref.org", "--json"])
         .env(

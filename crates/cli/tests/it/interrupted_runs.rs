@@ -174,6 +174,14 @@ fn a_full_disk_stops_the_run_in_a_sentence_and_it_is_resumed() {
         "{printed}"
     );
     assert!(printed.contains("--resume"), "{printed}");
+    let (error, hint) = (
+        printed.find("have their files"),
+        printed.find("hint: finished"),
+    );
+    assert!(
+        error.is_some() && error < hint,
+        "the error comes first: {printed}"
+    );
     // With room again, everything is there in the end.
     let kept = world.path("small.kept").display().to_string();
     let ran = world.run(&["--resume", "--out", &kept, "--quiet", &list]);

@@ -8,6 +8,10 @@ mod configuration;
 mod download;
 // Runs that are killed, find the disk full, or meet another run, and are continued.
 mod interrupted_runs;
+// The job of a directory: stopped and resumed, with its options and the trust of its inputs.
+mod jobs;
+// Output that cannot be written, signals, and places where nothing may be written.
+mod process_ends;
 // Stored answers, between runs and processes.
 mod cache;
 // serve: other programs through the gateway.
@@ -22,6 +26,8 @@ mod fetch;
 mod config_import;
 // Help, wrong flags, configuration.
 mod help_and_usage;
+// How a run stands, for other processes; what happened to one work.
+mod run_status;
 // The figures of a run.
 mod summary;
 // the lines of lists, results.csv, and exports

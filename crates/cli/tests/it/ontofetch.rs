@@ -275,7 +275,7 @@ fn imports_are_followed_around_circles() {
 }
 
 #[test]
-fn what_is_wrong_is_said_before_anything_is_sent() {
+fn pull_reports_all_problems_before_the_first_request() {
     let world = OntofetchWorld::files(served());
     world.config("100/SECOND", "");
     let spec = world.write(
@@ -322,7 +322,7 @@ fn init_writes_a_list_that_can_be_read() {
 }
 
 #[test]
-fn the_doctors_report_what_holds() {
+fn doctors_report_credentials_rates_and_endpoints() {
     let world = OntofetchWorld::new(vec![
         ("files.example", served()),
         ("obofoundry.org", OriginScript::new("obofoundry.org")),

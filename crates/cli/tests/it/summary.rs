@@ -124,7 +124,7 @@ fn a_broken_target_ends_with_1_and_a_wrong_file_with_2() {
 }
 
 #[test]
-fn nothing_to_summarise_is_reported_in_a_sentence() {
+fn summary_without_a_run_is_reported_in_a_sentence() {
     let web = Web::start([OriginScript::new("a.example")]);
     let nothing = web.run(&["summary"]);
     assert_eq!(nothing.status.code(), Some(1));

@@ -188,7 +188,7 @@ fn problems_of_layers_and_of_resolving_come_together_by_line() {
 }
 
 #[test]
-fn what_is_shown_has_no_secret_and_loads_again() {
+fn shown_settings_have_no_secret_and_are_read_again() {
     let (house, _) = read("code: OPEN\ntea: { kind: Black }\n");
     let shown = document::show(&house).to_string();
     assert_eq!(
@@ -199,7 +199,7 @@ fn what_is_shown_has_no_secret_and_loads_again() {
 }
 
 #[test]
-fn the_schema_and_the_list_have_every_key() {
+fn schema_and_key_list_have_every_key() {
     let keys = document::keys::<House>();
     let paths: Vec<&str> = keys.iter().map(|key| key.path.as_str()).collect();
     assert_eq!(

@@ -33,6 +33,8 @@ pub(crate) struct JudgedCandidate<'a> {
     pub(crate) location: &'a CandidateLocation,
     pub(crate) work: &'a Work,
     pub(crate) missing: &'a BTreeSet<ArtifactKind>,
+    /// The input that names the work was written by others.
+    pub(crate) is_input_untrusted: bool,
 }
 
 impl JudgedCandidate<'_> {
@@ -41,7 +43,7 @@ impl JudgedCandidate<'_> {
     }
 
     /// Tells whether the user named the URL.
-    fn is_direct(&self) -> bool {
+    pub(super) fn is_direct(&self) -> bool {
         self.location.resolver == ResolverId::DIRECT
     }
 

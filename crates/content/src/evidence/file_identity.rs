@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_makes_it_panic() {
+    fn file_identity_reads_any_bytes_without_a_panic() {
         let good = pdf("Reeds of the northern coast", "doi:10.1000/a", "Text");
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("f.pdf");

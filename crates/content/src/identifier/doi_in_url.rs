@@ -51,6 +51,15 @@ const TRAILING_ENDINGS: [&str; 13] = [
 
 impl Doi {
     /// Reads the DOI in the path or query of a URL. Returns `None` if neither contains a DOI.
+    ///
+    /// ```
+    /// use docstokg_content::identifier::Doi;
+    ///
+    /// let url = "https://publisher.example/doi/full/10.1000/ABC.1".parse()?;
+    /// let doi = Doi::in_url(&url).expect("a DOI in the path");
+    /// assert_eq!((doi.as_str(), doi.prefix()), ("10.1000/abc.1", "10.1000"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn in_url(url: &Url) -> Option<Self> {
         let query = url.query_pairs().find_map(|(_, value)| within(&value));

@@ -27,6 +27,12 @@ pub struct WaitCause {
     /// The server declared the end of the wait, so later runs obey it, too.
     #[serde(default)]
     pub is_stated: bool,
+    /// The authority that set the time, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_by: Option<StatedBy>,
+    /// The source whose breaker delays the request: its host is not paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolver: Option<String>,
 }
 
 impl WaitCause {
@@ -34,8 +40,10 @@ impl WaitCause {
     pub(crate) fn new(later: &RetryLater) -> Self {
         Self {
             host: later.host.to_string(),
-            why: later.stated_by.sentence().to_owned(),
+            why: later.sentence(),
             is_stated: later.stated_by == StatedBy::Server,
+            set_by: Some(later.stated_by),
+            resolver: later.by.resolver().map(str::to_owned),
         }
     }
 }
@@ -93,6 +101,7 @@ impl ReasonedFailure {
     ///
     /// - a refusal of the file or its page;
     /// - a failure that may pass;
+    /// - an address in a private network;
     /// - another work's file, a page without a file, or a dead link;
     /// - a service that failed or knows nothing.
     #[must_use]
@@ -105,9 +114,10 @@ impl ReasonedFailure {
             (Reason::NotFound | Reason::DuplicateUrlGlobal, _) => 0,
             (Reason::HttpStatus, Some(404 | 410)) if self.stage == AttemptStage::Lookup => 0,
             _ if self.stage == AttemptStage::Lookup => 1,
-            (Reason::HttpStatus, Some(404 | 410)) => 2,
+            (Reason::HttpStatus, Some(404 | 410)) | (Reason::NameNotFound, _) => 2,
             (Reason::HtmlOnly | Reason::DomainDisallowedMime, _) => 3,
             (Reason::WrongWork, _) => 4,
+            (Reason::InternalAddress, _) => 5,
             (Reason::BotChallenge | Reason::RobotsDisallowed, _)
             | (Reason::HttpStatus, Some(401 | 402 | 403 | 407 | 451)) => 8 + at_file,
             _ => 6 + at_file,

@@ -2,7 +2,6 @@
 
 use docstokg_bulk::deferral::Deferral;
 use docstokg_bulk::queue::{ItemRow, ItemState};
-use docstokg_hub::clock::Timestamp;
 use docstokg_lookup::licence::SourceLicence;
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,7 +33,7 @@ pub struct DeliveredWork {
     /// What exactly happened.
     pub detail: String,
     /// What it waits for, if it is known.
-    pub wait: Option<WorkWait>,
+    pub wait: Option<Deferral>,
     /// The best link for a human.
     pub link: String,
     /// The run that recorded this.
@@ -64,33 +63,16 @@ pub struct DeliveredFile {
     pub recorded_at: Option<String>,
 }
 
-/// What a work waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkWait {
-    /// The host.
-    pub host: String,
-    /// When it is tried again.
-    pub until: Timestamp,
-    /// Why, in a few words.
-    pub why: String,
-}
-
 /// The part of a saved state that says what is waited for.
 #[derive(Deserialize)]
 struct SavedDeferral {
     deferral: Option<Deferral>,
 }
 
-impl WorkWait {
-    fn of(saved_state: &str) -> Option<Self> {
-        let saved: SavedDeferral = serde_json::from_str(saved_state).ok()?;
-        let deferral = saved.deferral?;
-        Some(Self {
-            until: deferral.ready_at(),
-            host: deferral.host,
-            why: deferral.why,
-        })
-    }
+/// Reads what a work waits for from its saved state.
+fn read_wait(saved_state: &str) -> Option<Deferral> {
+    let saved: SavedDeferral = serde_json::from_str(saved_state).ok()?;
+    saved.deferral
 }
 
 impl DeliveredFile {
@@ -152,7 +134,7 @@ impl DeliveredWork {
             .and_then(|status| u16::try_from(status).ok());
         let why = row.reason.as_deref().and_then(Reason::read);
         let status = ResultStatus::of_work(row.state, why, http_status);
-        let wait = row.saved_state.as_deref().and_then(WorkWait::of);
+        let wait = row.saved_state.as_deref().and_then(read_wait);
         let doi = text("doi");
         Self {
             item: row.id,
@@ -179,7 +161,7 @@ impl DeliveredWork {
 }
 
 /// Says what a work waits for.
-fn waiting(wait: Option<&WorkWait>, attempts: u32) -> String {
+fn waiting(wait: Option<&Deferral>, attempts: u32) -> String {
     match wait {
         Some(wait) => format!("waiting for {}: {}", wait.host, wait.why),
         None if attempts == 0 => "not tried yet".to_owned(),
@@ -205,8 +187,8 @@ fn files(records: Option<&str>, latest: &Value) -> Vec<DeliveredFile> {
     files
 }
 
-/// Returns where a human finds the work.
-fn link(work_id: &str, doi: Option<&str>) -> String {
+/// Returns the URL at which a person finds the work.
+pub(crate) fn link(work_id: &str, doi: Option<&str>) -> String {
     match (Identifier::parse(work_id), doi) {
         (Ok(Identifier::Doi(doi)), _) => format!("https://doi.org/{}", doi_path(&doi)),
         (_, Some(doi)) => doi.parse().map_or_else(
@@ -249,13 +231,13 @@ mod tests {
     #[test]
     fn what_is_waited_for_is_read_from_the_saved_state() {
         let saved = r#"{"work":{},"deferral":{"host":"a.example","until":100.0,"why":"paused","ready_at":40.0}}"#;
-        let wait = WorkWait::of(saved).expect("a wait");
+        let wait = read_wait(saved).expect("a wait");
         assert_eq!(
-            (wait.host.as_str(), wait.until.as_secs_f64()),
+            (wait.host.as_str(), wait.ready_at().as_secs_f64()),
             ("a.example", 40.0)
         );
         assert_eq!(waiting(Some(&wait), 3), "waiting for a.example: paused");
-        assert_eq!(WorkWait::of("{}"), None);
+        assert_eq!(read_wait("{}"), None);
         assert_eq!(waiting(None, 0), "not tried yet");
     }
 }

@@ -76,7 +76,7 @@ const COLUMNS: [Column; 21] = [
     ("reason", |row| some(&row.reason())),
     ("until", |row| {
         let wait = row.work.ok()?.wait.as_ref()?;
-        own(Some(wait.until.to_string()))
+        own(Some(wait.ready_at().to_string()))
     }),
     ("path", |row| of_file(row, |file| Some(file.path.clone()))),
     ("sha256", |row| {

@@ -21,7 +21,7 @@ use crate::results::{ResultRow, ResultStatus, csv_cell};
 /// Maximum number of works of each kind on the page; the files contain all.
 const MAX_LISTED_WORKS: usize = 2_000;
 
-/// A file that is written as works come, and appears when it is complete.
+/// A file that is written work by work, and replaces its final path only when complete.
 struct GrowingFile {
     path: PathBuf,
     part: PathBuf,
@@ -80,7 +80,7 @@ impl WorkLists {
             write!(self.references.file, "{before}{}", csl_item(exported, ""))?;
         } else {
             let wait = work.wait.as_ref();
-            let until = wait.map_or_else(String::new, |wait| wait.until.to_string());
+            let until = wait.map_or_else(String::new, |wait| wait.ready_at().to_string());
             let cells: [&str; 6] = [
                 &work.work_id,
                 work.title.as_deref().unwrap_or_default(),

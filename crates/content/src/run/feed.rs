@@ -231,6 +231,7 @@ impl WorksJob {
             }),
             metadata,
             hidden,
+            untrusted: self.options.untrusted_input,
             lane: first_lane,
             saved_state: if is_plain || hidden {
                 None

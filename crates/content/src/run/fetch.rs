@@ -123,6 +123,7 @@ impl WorksJob {
             location: &target.location,
             work: &item.state.work,
             missing: &missing,
+            is_input_untrusted: item.state.is_input_untrusted,
         };
         let request = self.files.fetcher.fetch(&candidate, &staged, requests);
         let fetched = request.await;

@@ -94,7 +94,7 @@ fn merged(item: &ActiveWork, rows: Vec<(String, Timestamp, String)>) -> Option<W
 /// Returns the classification of a work without a file, by its [`Reason`].
 fn classification(reason: Reason) -> &'static str {
     match reason {
-        Reason::HttpStatus | Reason::RequestException => "http_error",
+        Reason::HttpStatus | Reason::RequestException | Reason::NameNotFound => "http_error",
         Reason::PayloadTooLarge => "payload_too_large",
         Reason::PdfSniffUnknown => "unknown",
         _ => "miss",

@@ -260,6 +260,19 @@ fn until_fault(
     })
 }
 
+/// An input that an earlier run did not read to its end, and that cannot be read again.
+pub struct LostInput;
+
+impl WorkInputs for LostInput {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<InputResult>>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn is_complete(&self) -> bool {
+        false
+    }
+}
+
 /// Several inputs, one after the other. The queue records that inputs are unread until all are
 /// read. So a later run without these inputs does not report itself complete.
 pub struct ChainedInputs {

@@ -84,7 +84,9 @@ impl WorksJob {
             return Ok(());
         };
         let known: Vec<Work> = items.iter().map(|item| item.state.work.clone()).collect();
+        let is_untrusted = items.iter().any(|item| item.state.is_input_untrusted);
         let web = self.lookups.web.in_group(Arc::clone(requests));
+        let web = web.distrusting(is_untrusted);
         let mut outcomes = resolve(&**resolver, &known, &web).await.into_iter();
         if web.was_cancelled() {
             return Ok(());
@@ -118,6 +120,7 @@ impl WorksJob {
         };
         let begun = self.context.clock.runtime().boot();
         let web = self.lookups.web.in_group(Arc::clone(requests));
+        let web = web.distrusting(item.state.is_input_untrusted);
         let (landing, work) = (&self.lookups.landing, &item.state.work);
         let read = look_up(|| landing.read(location.url, Some(work)), &web).await;
         let outcome = read_by(landing, read);

@@ -9,6 +9,7 @@ use docstokg_bulk::queue::{QueryCursor, QueueError, WorkQueue};
 use docstokg_hub::clock::Runtime;
 use docstokg_lookup::driver::RequestSender as _;
 use docstokg_lookup::message::LookupRequest;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
@@ -29,7 +30,8 @@ const MAX_PAGE_RETRY_WAIT: Duration = Duration::from_secs(300);
 const RETRY_WAIT: Duration = Duration::from_secs(5);
 
 /// The conditions of a query.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WorkQuery {
     /// The topic, in words.
     pub topic: Option<String>,

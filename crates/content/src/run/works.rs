@@ -61,7 +61,6 @@ impl WorksJob {
             settings: Arc::clone(&settings),
             role: options.role,
             min_pdf_bytes: options.min_pdf_bytes,
-            untrusted_input: options.untrusted_input,
             in_flight: Mutex::default(),
             left: StagingContents::in_directory(&options.out).names(),
             cookies: cookies.clone(),
@@ -170,6 +169,7 @@ impl Job for WorksJob {
             return LoadedItem::Unreadable;
         };
         state.attempts = state.attempts.max(item.attempts);
+        state.is_input_untrusted = item.untrusted;
         if is_missing {
             state.end_by(
                 Reason::InputNeeded,
@@ -211,7 +211,11 @@ impl Job for WorksJob {
         let cause = failure.and_then(|failure| failure.cause.clone());
         let why = cause.as_ref().map(|cause| cause.why.clone());
         let why = why.or_else(|| failure.map(|failure| failure.reason.sentence().to_owned()));
+        let set_by = cause.as_ref().and_then(|cause| cause.set_by);
+        let paused_resolver = cause.as_ref().and_then(|cause| cause.resolver.clone());
         AwaitedHost {
+            set_by,
+            paused_resolver,
             host: cause
                 .map(|cause| cause.host)
                 .or(host)

@@ -158,7 +158,11 @@ impl WorkState {
         // The status of a service is not that of the site with the file.
         let of_service = matches!(
             found.reason,
-            Reason::HttpStatus | Reason::Timeout | Reason::RequestException
+            Reason::HttpStatus
+                | Reason::Timeout
+                | Reason::RequestException
+                | Reason::NameNotFound
+                | Reason::InternalAddress
         );
         if found.stage == AttemptStage::Lookup && of_service {
             found.reason = if matches!(found.http_status, Some(404 | 410)) {

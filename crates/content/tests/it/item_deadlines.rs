@@ -44,7 +44,7 @@ const FREE: &str =
     "limits: { hosts: { h0.example: { artifact: { rates: [] }, landing: { rates: [] } } } }";
 
 #[test]
-fn a_line_of_hours_does_not_outlast_the_time_of_a_work() {
+fn queue_of_hours_does_not_outlast_the_item_deadline() {
     let yaml = "limits: { hosts: { h0.example: { artifact: { rates: [\"1/HOUR\"] }, landing: { rates: [] } } } }";
     let (ended, took, reasons) = run(without_robots(|_| pdf("x")), yaml);
     assert!(matches!(ended, RunEnd::Complete), "{ended:?}");
@@ -57,7 +57,7 @@ fn a_line_of_hours_does_not_outlast_the_time_of_a_work() {
 }
 
 #[test]
-fn a_breaker_that_opens_in_mid_run_does_not_either() {
+fn breaker_that_opens_in_mid_run_does_not_outlast_the_item_deadline() {
     let yaml = format!(
         "{FREE}\nbreakers: {{ hosts: {{ h0.example: {{ fail_max: 1, reset_timeout_s: 900, early_probes: false }} }} }}"
     );
@@ -68,7 +68,7 @@ fn a_breaker_that_opens_in_mid_run_does_not_either() {
 }
 
 #[test]
-fn an_answer_that_never_ends_does_not_either() {
+fn response_that_never_ends_does_not_outlast_the_item_deadline() {
     let (ended, took, reasons) = run(
         without_robots(|_| {
             ScriptedReply::status(200).drip(&vec![b'x'; 1 << 20], 64, Duration::from_millis(900))

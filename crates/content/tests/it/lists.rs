@@ -184,7 +184,7 @@ fn a_reader_that_fails_ends_the_list_with_its_reason() {
 
 proptest! {
     #[test]
-    fn no_bytes_panic_and_every_list_ends(bytes in proptest::collection::vec(any::<u8>(), 0..400), format in 0..4_usize) {
+    fn input_of_any_bytes_is_read_to_its_end_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), format in 0..4_usize) {
         let format = [ListFormat::Auto, ListFormat::Lines, ListFormat::Csv, ListFormat::Jsonl][format];
         let lines = bytes.split(|byte| *byte == b'\n').count();
         prop_assert!(InputReader::new(Cursor::new(bytes), format).count() <= lines);

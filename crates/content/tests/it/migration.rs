@@ -200,7 +200,7 @@ fn works_of_version_9_stand_in_their_lanes() {
         .unwrap()
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .unwrap();
-    assert_eq!(version, 11);
+    assert_eq!(version, 12);
     let lines = run(open(&path).line_counts()).unwrap();
     assert_eq!(lines.named, lines.items, "every item is a line");
     assert!(lines.named > 0);

@@ -53,7 +53,7 @@ fn ids_that_differ_in_punctuation_alone_have_different_names() {
 
 proptest! {
     #[test]
-    fn a_stem_is_safe_everywhere(title in ".{0,600}", year in any::<Option<i32>>(), suffix in "[a-zA-Z0-9()<>;:#?/._-]{1,300}") {
+    fn file_stem_is_valid_on_every_file_system(title in ".{0,600}", year in any::<Option<i32>>(), suffix in "[a-zA-Z0-9()<>;:#?/._-]{1,300}") {
         let work = work(&format!("10.1234/x{suffix}x"), &title, year);
         let stem = file_stem(&work);
         prop_assert!(stem.len() <= 200 && !stem.is_empty());

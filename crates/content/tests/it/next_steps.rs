@@ -21,7 +21,7 @@ use docstokg_content::resolver::{self, FoundLocations, LookupOutcome, Resolver, 
 use docstokg_content::work::{LearnedMetadata, Work};
 use docstokg_content::work_state::{ArtifactKind, Goals, WorkState, WorkStep};
 use docstokg_hub::clock::Timestamp;
-use docstokg_hub::{Disposition, Host, RetryLater, StatedBy};
+use docstokg_hub::{Disposition, Host, RefusedBy, RetryLater, StatedBy};
 use proptest::prelude::*;
 
 /// What was asked.
@@ -201,6 +201,7 @@ impl Oracle {
             host: Host::parse("held.example").unwrap(),
             wait,
             stated_by,
+            by: RefusedBy::Host,
         };
         let retry = |stated_by| Disposition::Retry(later(stated_by));
         let (why, reason, disposition) = match self.draw(7) {

@@ -170,7 +170,7 @@ fn a_stub_that_sends_browsers_on_is_followed() {
 }
 
 #[test]
-fn a_wall_is_asked_once_though_its_status_says_later() {
+fn bot_challenge_is_requested_once_despite_a_retryable_status() {
     let wall = "<!doctype html><html><head><title>Just a moment...</title></head><body>cf-chl</body></html>";
     let world = world(move |path, _| match path {
         "/walled.pdf" => ScriptedReply::status(503)

@@ -119,7 +119,7 @@ fn refused_files() -> Vec<Situation> {
                 "/unpaywall/10.5555/a" => found_at(".gone.example/f.pdf"),
                 _ => ScriptedReply::status(404),
             },
-            "request_exception",
+            "name_not_found",
             None,
         ),
         at_file(
@@ -293,7 +293,7 @@ fn without_files() -> Vec<Situation> {
 }
 
 #[test]
-fn every_situation_has_its_reason() {
+fn every_failed_situation_is_recorded_with_its_reason() {
     let situations = [refused_files(), damaged_files(), without_files()]
         .into_iter()
         .flatten()

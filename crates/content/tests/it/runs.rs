@@ -128,7 +128,7 @@ fn a_run_gets_everything_that_can_be_had_and_draws_no_429() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn run_is_repeated_exactly_from_its_seed() {
     let library = WorkLibrary::generate(&LibraryPlan {
         seed: 4,
         works: 60,

@@ -11,7 +11,7 @@ use docstokg_content::request_failure::RequestFailure;
 use docstokg_content::resolver::settings::Settings;
 use docstokg_content::resolver::{LookupOutcome, Resolver, crossref, openalex};
 use docstokg_content::work::Work;
-use docstokg_hub::{Disposition, Host, RetryLater, StatedBy};
+use docstokg_hub::{Disposition, Host, RefusedBy, RetryLater, StatedBy};
 use docstokg_lookup::credentials::SourceCredentials;
 use docstokg_lookup::message::{LookupRequest, LookupResponse};
 use docstokg_lookup::step::LookupStep;
@@ -71,6 +71,7 @@ impl Script {
                 host: Host::of(&url).unwrap(),
                 wait: Duration::from_secs(seconds),
                 stated_by: StatedBy::Server,
+                by: RefusedBy::Host,
             })
         });
         let status = StatusCode::from_u16(status).unwrap();
@@ -342,6 +343,7 @@ pub(crate) fn assert_bad_answers_have_reasons(resolver: &dyn Resolver, id: &str,
         host: Host::parse("paused.example").unwrap(),
         wait: Duration::from_millis(1500),
         stated_by: StatedBy::Breaker,
+        by: RefusedBy::Host,
     });
     let never = || Disposition::GiveUp;
     for (reason, disposition, wanted) in [

@@ -5,7 +5,7 @@ use docstokg_content::sniff::{
 use proptest::prelude::*;
 
 #[test]
-fn bytes_say_what_they_are() {
+fn classify_names_the_payload_of_first_bytes() {
     let late = [vec![b'x'; 900], b"%PDF-1.4".to_vec()].concat();
     let too_late = [vec![b'x'; 1100], b"%PDF-1.4".to_vec()].concat();
     let mut tar = vec![0_u8; 512];
@@ -118,7 +118,7 @@ fn the_verdict_names_the_flaw() {
 
 proptest! {
     #[test]
-    fn no_bytes_panic(head in proptest::collection::vec(any::<u8>(), 0..600), tail in proptest::collection::vec(any::<u8>(), 0..100), length: u64, declared: Option<u64>) {
+    fn classify_and_judge_read_any_bytes_without_a_panic(head in proptest::collection::vec(any::<u8>(), 0..600), tail in proptest::collection::vec(any::<u8>(), 0..100), length: u64, declared: Option<u64>) {
         let _ = judge(&ReceivedBody { head: &head, tail: &tail, length, declared_length: declared, expected: ExpectedContent::Pdf }, 1024);
     }
 }

@@ -46,7 +46,7 @@ fn a_work_of_several_identifiers_is_named_by_the_strongest() {
 }
 
 #[test]
-fn a_work_survives_being_written_down() {
+fn work_is_read_back_as_persisted() {
     let mut work = Work::from_identifiers(ids(&[
         "10.1000/a",
         "2101.00001v2",

@@ -1,5 +1,5 @@
-//! Admission queues: the budgets of a site that a request uses, and the requests that wait for
-//! them.
+//! Admission queues. A queue has the budgets of a site that a request uses, and the requests that
+//! wait for these budgets.
 //!
 //! Requests of one host, role, kind and service use the same budgets. They share one
 //! [`AdmissionQueue`], so that they are admitted in order of arrival. The queue also keeps the
@@ -29,7 +29,7 @@ use super::SiteAdmission;
 use super::queue::WaitQueue;
 use crate::clock::BootInstant;
 
-/// Maximum age of declared limits: after an hour without a new declaration they no longer apply.
+/// Time for which declared limits apply. An hour after the last declaration, they are dropped.
 const STATED_MEMORY: Duration = Duration::from_secs(3_600);
 
 /// The queue through which requests with the same budgets enter a site. Cheap to clone.
@@ -39,57 +39,58 @@ pub(crate) struct AdmissionQueue {
     state: Arc<LaneState>,
 }
 
-/// The state that all requests of an [`AdmissionQueue`] share. The site keeps it.
+/// The state that all requests of an [`AdmissionQueue`] share. [`SiteAdmission`] owns it.
 pub(crate) struct LaneState {
     pub(crate) key: BudgetSetKey,
     pub(crate) costs: Arc<[BudgetCost]>,
-    /// The number of leading `costs` that grow with the weight of a request. The cost of a crawl
-    /// delay comes last and always counts one request.
+    /// The number of `costs`, from the first, that are multiplied by the weight of a request. The
+    /// cost of a crawl delay comes last, and is one for each request.
     pub(super) weighted: usize,
     pub(crate) rules: Arc<AdmissionRules>,
     pub(super) slots: Box<[Arc<Semaphore>]>,
     pub(super) queue: WaitQueue,
     /// `true` if the origin closes its connections after each response. Every request then dials a
-    /// new connection, and none of them is slower than the others.
+    /// connection, so that a request that dials is not slower than others.
     pub(crate) closes: AtomicBool,
-    /// The number of responses so far. A request that the origin did not process is sent again if
-    /// this number grows, because the origin serves other requests.
+    /// The number of responses so far. If the origin did not process a request but this number has
+    /// grown, the origin serves other requests. The request is then sent again.
     pub(crate) answers: AtomicU32,
-    /// `true` if only the breaker of this role is open, because of failures of requests of the
-    /// role.
+    /// `true` if the breaker of this role is open while the breaker of the site is not, because
+    /// only requests of this role failed.
     is_open_alone: AtomicBool,
-    /// The name under which the site stores the declared quotas of this queue.
+    /// The name under which the site stores quotas that the host declares to this queue.
     quota_lane: Arc<str>,
-    /// Infers the window of a declared quota whose headers do not name a window.
+    /// Infers the length of the window of a declared quota whose headers do not name it.
     implied_window: Mutex<ImpliedWindow>,
-    /// The limits that the host declared last, if they differ from the configured ones.
+    /// The limits that the host declared last; `None` if they are the configured ones.
     stated: Mutex<Option<StatedLimits>>,
     has_stated: AtomicBool,
 }
 
-/// Limits that a host declares in the headers of a response.
+/// Limits that a host declared in the headers of a response.
 #[derive(Clone)]
 struct StatedLimits {
-    /// The [`Windows`] of the host and role, with the declared ones included.
+    /// The [`Windows`] of the host and role after the declared ones have been applied.
     windows: Arc<Windows>,
-    /// The maximum number of requests at once, over all processes.
+    /// The declared maximum number of requests at once, over all processes.
     concurrency: Option<NonZeroU32>,
     /// The instant at which the host last declared `concurrency`.
     concurrency_at: BootInstant,
     at: BootInstant,
 }
 
-/// The properties that distinguish the admission queues of a site.
+/// The properties that distinguish the admission queues of a site: requests with equal keys share
+/// one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BudgetSetKey {
     pub(crate) host: Host,
     pub(crate) role: Role,
     pub(crate) kind: Option<Arc<str>>,
     pub(crate) service: Option<Arc<str>>,
-    /// `true` for a HEAD request of a host that does not count HEAD requests. Such a request passes
-    /// the breaker and takes slots, but uses no permits of the windows.
+    /// `true` for a HEAD request of a host whose HEAD requests are free. The request is checked by
+    /// the breaker and occupies slots, but spends no tokens of the windows.
     pub(crate) free: bool,
-    /// The minimum time between two requests that the robots.txt of the host demands.
+    /// The minimum time between two requests that the host's robots.txt demands.
     pub(crate) crawl_delay: Option<Duration>,
 }
 
@@ -107,8 +108,8 @@ impl BudgetSetKey {
         }
     }
 
-    /// Returns the name of the budget whose quotas the host declares in responses to requests of
-    /// this queue.
+    /// Returns the name of the budget to which the host's declared quotas belong, if a response to
+    /// a request of this queue declares them.
     fn quota_lane(&self) -> Arc<str> {
         let budget = match (&self.kind, &self.service) {
             (Some(kind), _) => BudgetKey::Kind(self.host.clone(), Arc::clone(kind)),
@@ -118,8 +119,8 @@ impl BudgetSetKey {
         budget.to_string().into()
     }
 
-    /// Returns the [`BudgetSetKey`] of a queue without budgets, for requests that pass only a
-    /// breaker.
+    /// Returns the [`BudgetSetKey`] of a queue without budgets, for requests that only a breaker
+    /// checks.
     pub(super) fn free(host: &Host, role: Role) -> Self {
         Self {
             free: true,
@@ -131,15 +132,14 @@ impl BudgetSetKey {
 /// The rules that apply to an [`AdmissionQueue`]; many queues share them.
 #[derive(Clone)]
 pub(crate) struct AdmissionRules {
-    /// The [`LanePolicy`] by which the site decides on requests.
+    /// The [`LanePolicy`] that the site applies to the requests of the queue.
     pub(crate) policy: Arc<LanePolicy>,
     pub(crate) classifier: Arc<Classifier>,
     /// The [`Trust`] in rate headers and the hints for reading them, or `None` if headers are
     /// ignored.
     pub(crate) headers: Option<(Trust, RateHeaderHints)>,
     pub(crate) max_delay: Duration,
-    /// The cost of a request in credits for the role. `kind_credits` lists the kinds that have
-    /// their own cost.
+    /// The cost of a request in credits, for the kinds without a cost in `kind_credits`.
     pub(crate) credits: u32,
     pub(crate) kind_credits: Box<[(Arc<str>, u32)]>,
 }
@@ -156,14 +156,14 @@ impl AdmissionRules {
 /// The conditions of one attempt: its deadlines, its weight and its [`Patience`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdmissionTerms {
-    /// The instant at which the attempt requested admission.
+    /// The instant at which the attempt first requested admission.
     pub(crate) asked: BootInstant,
     pub(crate) patience: Patience,
     pub(crate) latest: BootInstant,
     pub(crate) deadline: BootInstant,
     pub(crate) jitter_sample: f64,
     pub(crate) weight: u32,
-    /// The number of requests of the run that are still to be sent here, or zero if unknown.
+    /// The number of requests that the run will still send through this queue; zero if unknown.
     pub(crate) backlog: u32,
 }
 
@@ -180,14 +180,14 @@ impl AdmissionQueue {
         Self { site, state }
     }
 
-    /// Returns whether this queue has exactly that [`LaneState`].
+    /// Returns whether `state` is the [`LaneState`] of this queue.
     pub(super) fn is(&self, state: &Arc<LaneState>) -> bool {
         Arc::ptr_eq(&self.state, state)
     }
 
-    /// Returns the [`LimitBasis`] of a [`Window`] that delays a request: configuration, headers,
-    /// learning or a crawl delay. While a shared store is lost, the windows of this process's share
-    /// count as configured.
+    /// Returns what the limit of a [`Window`] that delays a request is based on: configuration,
+    /// headers, learning or a crawl delay. While a shared store is unavailable, each process uses
+    /// windows for its share of the limits; these count as configured.
     pub(crate) fn basis_of(&self, window: &Window) -> LimitBasis {
         if self.key.crawl_delay == Some(window.per) && window.limit == NonZeroU32::MIN {
             return LimitBasis::CrawlDelay;
@@ -230,10 +230,10 @@ impl LaneState {
         }
     }
 
-    /// Returns the name of the breaker that has changed.
+    /// Returns the name of the breaker to which a transition belongs.
     ///
     /// - `SITE:ROLE` if the role is isolated and its breaker alone is open.
-    /// - `SITE` otherwise, and always for a block by a server or an operator.
+    /// - `SITE` otherwise, and always if a server or an operator blocks requests.
     pub(super) fn breaker_key(&self, site: &SiteKey, transition: &Transition) -> SiteKey {
         let is_alone = self.rules.policy.isolated
             && match (transition.to, &transition.reason) {
@@ -255,7 +255,8 @@ impl LaneState {
         }
     }
 
-    /// Returns the even distance between requests under the windows of up to a minute.
+    /// Returns the distance between requests if they are spread evenly over the windows of up to a
+    /// minute.
     pub(crate) fn distance(&self) -> Duration {
         let windows = self.costs.iter().flat_map(|cost| cost.windows.list());
         let short = windows.filter(|window| window.per <= Duration::from_secs(60));
@@ -269,16 +270,16 @@ impl LaneState {
         (self.rules.headers.as_ref()).map(|_| Arc::clone(&self.quota_lane))
     }
 
-    /// Records that a request is sent. The quota that remains after it shows the length of an
-    /// implied window.
+    /// Records that a request was sent at `sent`. The quota that remains after it shows the length
+    /// of the window that the headers imply.
     pub(crate) fn note_departure(&self, sent: BootInstant) {
         if self.rules.headers.is_some() {
             self.implied_window.lock().note_departure(sent);
         }
     }
 
-    /// Completes declared limits with the window that earlier responses imply, through
-    /// [`ImpliedWindow::complete`]. The request was sent at `sent`.
+    /// Completes limits that headers declare without a window, by the window that earlier responses
+    /// imply, see [`ImpliedWindow::complete`]. The request was sent at `sent`.
     pub(crate) fn complete_statement(
         &self,
         reading: &mut RateHeaderReading,
@@ -292,9 +293,10 @@ impl LaneState {
     /// Applies the limits of a [`RateHeaderReading`] to this queue:
     ///
     /// - stricter windows, and looser ones too if the host is trusted;
-    /// - the number of requests at once.
+    /// - the maximum number of requests at once.
     ///
-    /// A kind of requests has its windows in the site only, so that its windows do not change here.
+    /// A queue for a kind of requests keeps its windows here, because the site alone applies the
+    /// declared windows of a kind.
     pub(crate) fn take_limits(&self, reading: &RateHeaderReading, now: BootInstant) {
         let Some((trust, _)) = self.rules.headers else {
             return;
@@ -305,7 +307,8 @@ impl LaneState {
         };
         let mut known = self.stated.lock();
         let before = known.take();
-        // A response without a limit on concurrency neither withdraws nor renews the last one.
+        // A response that does not declare a limit on concurrency neither withdraws nor renews an
+        // earlier one.
         let (concurrency, concurrency_at) = match (&before, reading.concurrency) {
             (Some(before), None) if now < before.concurrency_at + STATED_MEMORY => {
                 (before.concurrency, before.concurrency_at)
@@ -383,8 +386,8 @@ impl LaneState {
             .collect()
     }
 
-    /// Returns the [`AdmissionRequest`] of an attempt at a position in the queue, with the declared
-    /// limits applied.
+    /// Returns the [`AdmissionRequest`] of an attempt at `queue_position`, with the declared limits
+    /// applied.
     pub(super) fn ask(
         &self,
         terms: &AdmissionTerms,

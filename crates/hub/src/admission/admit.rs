@@ -1,7 +1,8 @@
-//! The entrance to a site: try at once, and wait only if the site does not admit the request.
+//! The entrance to a site: a request is tried at once, and waits only if the site does not admit
+//! it.
 //!
-//! Almost every request is admitted at once, without an entry in the queue. The code of the waiting
-//! path lives in `states`, in its own allocation.
+//! Almost every request is admitted at once, without an entry in the queue. The code for waiting is
+//! in `states`; its future is boxed, so that a request that does not wait needs no memory for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,17 +22,18 @@ use crate::clock::{Random, Runtime};
 use crate::event::EventKind;
 use crate::journey::RequestTrack;
 
-/// The parts of the process that an admission uses: clock, slots and random numbers.
+/// The parts of the process that an admission needs: clock, slots and random numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct AdmissionContext<'a> {
     pub(crate) runtime: &'a Arc<dyn Runtime>,
-    /// The slots of this process, or `None` for a breaker, which takes no slot.
+    /// The slots of this process; `None` for an admission that only checks a breaker, which takes
+    /// no slot.
     pub(crate) process_slots: Option<&'a Arc<Semaphore>>,
     pub(crate) random: &'a Random,
 }
 
 impl AdmissionContext<'_> {
-    /// Returns the same context without process slots, for a breaker.
+    /// Returns the same context without process slots, for an admission that only checks a breaker.
     pub(super) fn without_slots(&self) -> Self {
         Self {
             process_slots: None,
@@ -44,14 +46,15 @@ impl AdmissionContext<'_> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AdmissionWaits {
     pub(crate) rate: Duration,
-    /// The window that the request waited for last.
+    /// The window that the request waited for last; `None` if no window delayed it.
     pub(crate) rate_window: Option<Window>,
     pub(crate) slots: Duration,
     pub(crate) breaker: Duration,
 }
 
 impl AdmissionQueue {
-    /// Admits one attempt, and waits as long as its [`AdmissionTerms`] allow.
+    /// Admits one attempt. If the site does not admit it at once, waits as long as the
+    /// [`AdmissionTerms`] allow.
     ///
     /// # Errors
     /// Returns an [`AttemptDenial`] if the breaker or the limiter refuses, or if the store fails.
@@ -70,8 +73,8 @@ impl AdmissionQueue {
         } else {
             let ask = self.ask(&terms, QueuePosition::Head);
             match self.site.handle.enter(&ask) {
-                // The common case: the decision is there at once and admits the request. Such a
-                // request needs no entry in the queue.
+                // The common case: the store decides at once and admits the request, which then
+                // needs no entry in the queue.
                 StoreReply::Ready(entered) => {
                     let entered = entered?;
                     self.note_condition(track, &entered);
@@ -92,7 +95,8 @@ impl AdmissionQueue {
                         }
                     }
                 }
-                // Requests that arrive meanwhile queue behind this one.
+                // The request joins the queue while the store decides, so that later requests queue
+                // behind it.
                 StoreReply::Later(coming) => {
                     let mut waiting = join();
                     let entry = waiting.wait_for_answer(coming, context, track).await?;
@@ -103,12 +107,14 @@ impl AdmissionQueue {
                 }
             }
         };
-        // Boxed: a request that is admitted at once does not reserve memory for this future.
+        // Boxed, so that a request that is admitted at once does not reserve memory for this
+        // future.
         let admission = AttemptAdmission::new(waiting, terms, context, track, waits);
         Box::pin(admission.run(first)).await
     }
 
-    /// Waits for the slow-start slot of a request after an outage, unless its terms end earlier.
+    /// Waits until the slow start after an outage lets the request continue, unless its terms end
+    /// earlier.
     pub(super) async fn start_slowly(
         &self,
         terms: &AdmissionTerms,
@@ -134,7 +140,8 @@ impl AdmissionQueue {
         self.site.wake_if(left);
     }
 
-    /// Reports a change of the breaker that time or another process caused.
+    /// Reports a change of the breaker that the reply of the store shows, caused by time or by
+    /// another process.
     pub(super) fn note_condition(&self, track: &RequestTrack, entered: &AdmissionResult) {
         if let Some(transition) = &entered.transition {
             self.site

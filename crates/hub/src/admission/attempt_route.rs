@@ -1,8 +1,8 @@
-//! The route of a request into its sites.
+//! The route of a request: the sites whose permission it needs.
 //!
 //! An attempt passes one or more admission queues. This module finds these queues and computes the
-//! longest wait for each. Afterwards it reports the admission to the observers, or converts a
-//! refusal to the error of the request.
+//! longest waits that the request accepts. After the admission, it reports the waits to the
+//! observers, or converts a refusal to the error of the request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,12 @@ use crate::redirect::Hop;
 use crate::request::{RateWait, Request};
 use crate::target::{NamedHop, RoutedHop};
 
-/// Minimum bound on the queue wait of a retry. A shorter bound of the caller is raised to this
-/// value.
+/// Minimum time for which a retry may wait in the queue. A shorter bound of the caller is raised to
+/// this value.
 const RETRY_ENTRY: Duration = Duration::from_secs(60);
 
-/// Crawl delays of at least this length are not waited for: the caller learns when to try again.
+/// Crawl delays of at least this length are not waited for. The request is refused instead, with
+/// the time of the next try.
 const LONG_DELAY: Duration = Duration::from_secs(600);
 
 fn has_long_delay(target: &RoutedHop) -> bool {
@@ -39,7 +40,7 @@ fn has_long_delay(target: &RoutedHop) -> bool {
     delay.is_some_and(|delay| delay >= LONG_DELAY)
 }
 
-/// The admission of all requests of a hub: finds their queues and takes their permits.
+/// The admission of all requests of a hub: finds the queues of each, and takes its permits.
 pub(crate) struct AdmissionGate {
     pub(crate) config: Arc<Config>,
     pub(crate) runtime: Arc<dyn Runtime>,
@@ -50,7 +51,7 @@ pub(crate) struct AdmissionGate {
 }
 
 impl AdmissionGate {
-    /// Returns the [`AdmissionQueue`] of a hop at its site.
+    /// Returns the [`AdmissionQueue`] of the site that a hop goes to.
     fn site_lane(&self, named: &NamedHop, hop: &Hop, request: &Request) -> AdmissionQueue {
         let (host, role) = (&named.host, named.role);
         let is_head_counted = self.config.limits.of(host, role).count_head.value;
@@ -62,10 +63,11 @@ impl AdmissionGate {
         })
     }
 
-    /// Finds the [`Route`] of a hop: the queues that each of its attempts passes.
+    /// Finds the [`Route`] of a hop: the admission queues that each of its attempts passes.
     ///
     /// # Errors
-    /// Returns [`ErrorKind::Weight`] if the request costs more than a budget of its site allows.
+    /// Returns [`ErrorKind::Weight`] if the request costs more than a budget of its site ever
+    /// allows.
     pub(crate) fn route(
         &self,
         named: NamedHop,
@@ -74,7 +76,7 @@ impl AdmissionGate {
     ) -> Result<RoutedHop, ErrorKind> {
         let (host, role) = (&named.host, named.role);
         let site = self.site_lane(&named, hop, request);
-        // Every budget allows a weight of one.
+        // A weight of one fits into every budget.
         if request.weight > 1 {
             let limits = site.costs.iter().map(|cost| cost.windows.largest_weight());
             if let Some(limit) = limits.min().filter(|limit| request.weight > *limit) {
@@ -97,7 +99,7 @@ impl AdmissionGate {
         Ok(RoutedHop::new(named, route))
     }
 
-    /// Takes the permits of an attempt: of the resolver, of local connectivity, of the site.
+    /// Takes the permits of an attempt: for its resolver, for local connectivity and for the site.
     ///
     /// # Errors
     /// Returns [`ErrorKind::BreakerOpen`] or [`ErrorKind::RateLimited`] for a refusal, and
@@ -129,8 +131,8 @@ impl AdmissionGate {
         }
     }
 
-    /// Returns the [`AdmissionTerms`] of an attempt: the longest waits for rate and breaker, and
-    /// the weight.
+    /// Returns the [`AdmissionTerms`] of an attempt: until when it may wait for rate limits and
+    /// breakers, and its weight.
     fn terms(
         &self,
         target: &RoutedHop,
@@ -140,21 +142,22 @@ impl AdmissionGate {
     ) -> AdmissionTerms {
         let now = self.runtime.boot();
         let is_retry = attempt > 1;
-        // A request with a bounded wait for its retry does not wait for a host that was blocked
-        // meanwhile: its caller tries again later.
+        // If the caller bounds the wait for a retry, a host that was blocked after the first
+        // attempt is not waited for: the caller tries again later.
         let deadline = match request.retry_wait {
             Some(most) if is_retry => track.retry_deadline().min(now + most.max(RETRY_ENTRY)),
             _ => track.deadline,
         };
-        // The wait for a shared flight does not count: the time of this request begins after it.
+        // The wait for a shared flight does not count against the bound, which begins after that
+        // wait.
         let begun = track.started + track.journey.flight_wait;
         let deadline = match request.held_until(begun) {
             Some(until) => deadline.min(until),
             None => deadline,
         };
         let latest = match request.rate_wait {
-            // A request that was admitted once is not refused on its retry: only the deadline
-            // bounds its wait.
+            // A retry was admitted before, so no limit of the rate wait refuses it: only its
+            // deadline ends the wait.
             _ if is_retry => deadline,
             RateWait::Policy => now + target.route.site.rules.max_delay,
             RateWait::None => now,

@@ -1,7 +1,7 @@
-//! The wait of requests behind other requests in flight, while their host fails.
+//! The wait of a new request for the results of requests in flight, while their host fails.
 //!
-//! The failure throttle of `host_health` decides if a request waits. This module waits, and adds
-//! the time to the waits of the request.
+//! The failure throttle of `host_health` decides whether a request waits. This module waits, and
+//! adds the time to the waits of the request.
 
 use std::pin::pin;
 
@@ -12,10 +12,11 @@ use crate::event::EventKind;
 use crate::journey::RequestTrack;
 
 impl AdmissionQueue {
-    /// Returns the [`ThrottleHold`] of a request that has to wait for requests in flight.
+    /// Returns the [`ThrottleHold`] of a request that must wait for the results of requests in
+    /// flight; `None` if the request need not wait.
     ///
-    /// A request that cannot wait that long is sent now, so that its remaining time serves the rate
-    /// limit.
+    /// A request whose terms would end during that wait is sent now. Otherwise it would spend its
+    /// time here, and have none left to wait for a rate limit.
     fn held_by_failures(&self, terms: &AdmissionTerms) -> Option<ThrottleHold> {
         let breaker = &self.rules.policy.breaker;
         let site = &self.site;
@@ -25,12 +26,13 @@ impl AdmissionQueue {
         (can_wait && !breaker.shadow && !self.costs.is_empty()).then_some(held)
     }
 
-    /// Returns whether a request has to wait for requests in flight.
+    /// Returns whether a request must wait for the results of requests in flight.
     pub(super) fn must_wait_for_failures(&self, terms: &AdmissionTerms) -> bool {
         self.held_by_failures(terms).is_some()
     }
 
-    /// Waits for requests in flight after a failure of the host, if the terms allow the wait.
+    /// Waits for the results of requests in flight after a failure of the host, if the terms allow
+    /// that wait.
     pub(super) async fn wait_while_failing(
         &self,
         terms: &AdmissionTerms,

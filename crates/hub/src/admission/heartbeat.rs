@@ -1,9 +1,9 @@
 //! The heartbeat of a site: one store operation every few seconds, while a request of this process
-//! has a lease or sleeps for long.
+//! has a lease or waits for long.
 //!
 //! Shared slots and the leases of probes expire by themselves, so that a killed process leaves
 //! nothing behind. The heartbeat renews all of them in one write. The store replies with the state
-//! of the breaker: so the sleeping requests learn of changes by other processes and by operators,
+//! of the breaker. So waiting requests learn of changes by other processes and by operators,
 //! without polling.
 
 use std::sync::Arc;
@@ -15,11 +15,10 @@ use parking_lot::Mutex;
 use super::SiteAdmission;
 use crate::clock::BootInstant;
 
-/// The interval of the heartbeat. An operator's change takes effect within five seconds.
+/// The interval of the heartbeat, so that an operator's change takes effect within five seconds.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(4);
 
-/// The state of a running heartbeat. Takes one pointer for the many sites that never have a
-/// heartbeat.
+/// The state of a site's heartbeat. It is boxed, because most sites never have a heartbeat.
 #[derive(Default)]
 pub(super) struct Heartbeat {
     state: Mutex<Option<Box<BeatingSite>>>,
@@ -33,9 +32,9 @@ impl Heartbeat {
 
 #[derive(Default)]
 struct BeatingSite {
-    /// The ids of permits with a lease.
+    /// The ids of the permits whose leases are renewed.
     leased: Vec<u64>,
-    /// The number of requests and watchers that sleep for long.
+    /// The number of requests and watchers that wait for changes of the site.
     listeners: usize,
     running: bool,
     last: Option<BreakerCondition>,
@@ -51,20 +50,21 @@ impl Drop for HeartbeatGuard {
 }
 
 impl SiteAdmission {
-    /// Keeps the leases of a permit alive until [`SiteAdmission::end_lease`].
+    /// Renews the leases of a permit at each heartbeat, until [`SiteAdmission::end_lease`].
     pub(super) fn begin_lease(self: &Arc<Self>, id: u64) {
         self.heartbeat.with(|state| state.leased.push(id));
         self.beat();
     }
 
-    /// Stops the renewal of a permit whose leases have ended.
+    /// Stops renewing the leases of a permit, because they have ended.
     pub(super) fn end_lease(&self, id: u64) {
         self.heartbeat
             .with(|state| state.leased.retain(|leased| *leased != id));
     }
 
-    /// Watches for changes of the site by other processes while a request sleeps until `until`.
-    /// Returns `None` if the sleep is shorter than a [`HEARTBEAT_INTERVAL`].
+    /// Learns of changes of the site by other processes while a request sleeps until `until`.
+    /// Returns `None` if no other process uses the site, or if the sleep is shorter than a
+    /// [`HEARTBEAT_INTERVAL`].
     pub(super) fn listen(self: &Arc<Self>, until: BootInstant) -> Option<HeartbeatGuard> {
         if !self.shared || until <= self.runtime.boot() + HEARTBEAT_INTERVAL {
             return None;
@@ -72,10 +72,11 @@ impl SiteAdmission {
         Some(self.watch())
     }
 
-    /// Watches for changes of the site by other processes, until the [`HeartbeatGuard`] is dropped.
+    /// Learns of changes of the site by other processes until the [`HeartbeatGuard`] is dropped.
     pub(crate) fn watch(self: &Arc<Self>) -> HeartbeatGuard {
         self.heartbeat.with(|state| state.listeners += 1);
-        // Without other processes, this process itself makes every change and needs no heartbeat.
+        // If the store is not shared, this process makes every change itself and needs no
+        // heartbeat.
         if self.shared {
             self.beat();
         }
@@ -103,8 +104,8 @@ impl SiteAdmission {
                     state.running.then(|| state.leased.clone())
                 });
                 let Some(leased) = leased else { return };
-                // An unavailable store is tried again at the next beat. A lease outlasts several
-                // heartbeats.
+                // If the store is unavailable, the next beat tries again: a lease outlasts several
+                // beats.
                 if let Ok(condition) = site.handle.renew(&leased, LanePolicy::LEASE).await {
                     site.apply_condition(&condition);
                 }
@@ -112,8 +113,8 @@ impl SiteAdmission {
         }));
     }
 
-    /// Applies the [`BreakerCondition`] of a heartbeat, and wakes the sleeping requests if it has
-    /// changed.
+    /// Applies the [`BreakerCondition`] in the reply to a heartbeat. If the breaker has changed,
+    /// wakes the sleeping requests.
     fn apply_condition(&self, condition: &BreakerCondition) {
         let last = self
             .heartbeat

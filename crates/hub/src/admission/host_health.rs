@@ -1,7 +1,7 @@
 //! The health of the origin behind a site, as this process has seen it.
 //!
-//! All processes share the breaker of the site. Each process also records if the origin serves,
-//! refuses or fails, and delays the next requests accordingly.
+//! All processes share the breaker of the site. In addition, each process records whether the
+//! origin serves, refuses or fails, and delays its next requests accordingly.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -29,12 +29,13 @@ pub(crate) struct HostHealth {
     breaker: LastBreakerState,
     /// Limits requests in flight while the host fails.
     pub(super) failure_throttle: FailureThrottle,
-    /// Spreads the requests that waited for the end of an outage.
+    /// Spreads the requests that waited for the end of an outage over a few seconds.
     slow_start: SlowStart,
     /// Distinguishes an origin that is down from one that throttles by 503.
     unavailable: UnavailableLog,
     /// The time at which this process last read a response that blocks the site, in microseconds.
-    /// Earlier permits are not used, although the store learns of the block a little later.
+    /// Permits from before that time are not used, even if the store does not know of the block
+    /// yet.
     blocked_at: AtomicU64,
     /// The send time of the last request that the origin served, in microseconds; 0 before the
     /// first.
@@ -44,20 +45,21 @@ pub(crate) struct HostHealth {
     failed_at: AtomicU64,
 }
 
-/// The facts from the headers of a response that show the health of its origin.
+/// The facts in the headers of a response that show the health of their origin.
 pub(crate) struct HealthSign {
-    /// The [`AttemptMeaning`] of the status, regardless of earlier responses.
+    /// The [`AttemptMeaning`] of the status alone, without regard to earlier responses.
     pub(crate) outcome: AttemptMeaning,
-    /// The distance between requests, for a 503 of a host whose limits are learned; otherwise
-    /// `None`.
+    /// The usual time between two requests, if the response is a 503 and the limits of the host are
+    /// learned; otherwise `None`.
     pub(crate) unavailable: Option<Duration>,
     pub(crate) sent: BootInstant,
     pub(crate) answered: BootInstant,
 }
 
 impl HostHealth {
-    /// Records the headers of a response and returns their meaning. A 503 means
-    /// [`AttemptMeaning::Throttled`] if the origin is known to throttle in that way.
+    /// Records the headers of a response and returns their meaning. A failure becomes
+    /// [`AttemptMeaning::Throttled`] if it is a 503 of an origin that is known to throttle in that
+    /// way.
     pub(crate) fn judge(&self, sign: &HealthSign) -> AttemptMeaning {
         let HealthSign { sent, answered, .. } = *sign;
         if matches!(
@@ -83,13 +85,14 @@ impl HostHealth {
         }
     }
 
-    /// Returns the send time of the last request of this process that the origin served.
+    /// Returns the send time of the last request of this process that the origin served; `None`
+    /// before the first.
     pub(crate) fn last_served(&self) -> Option<BootInstant> {
         let served = self.served_at.load(Ordering::Acquire);
         (served > 0).then(|| BootInstant::from_micros(served))
     }
 
-    /// Records a request that failed or was refused.
+    /// Records that a request that was sent at `sent` failed or was refused.
     pub(super) fn note_failure(&self, sent: BootInstant) {
         let served = self.served_at.load(Ordering::Acquire);
         let first_of_row = |earlier: u64| (earlier <= served).then_some(sent.as_micros());
@@ -98,7 +101,7 @@ impl HostHealth {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, first_of_row);
     }
 
-    /// Returns the send time of the first request that failed since the origin last served one, or
+    /// Returns the send time of the first request that failed since the origin last served one;
     /// `None` while the origin serves.
     pub(crate) fn silent_since(&self) -> Option<BootInstant> {
         let failed = self.failed_at.load(Ordering::Acquire);
@@ -106,12 +109,13 @@ impl HostHealth {
         (failed > served).then(|| BootInstant::from_micros(failed))
     }
 
-    /// Records a response that blocks the site: requests that were permitted earlier are not sent.
+    /// Records that a response read at `now` blocks the site. Requests that were permitted earlier
+    /// and are not sent yet must not be sent.
     pub(super) fn note_block(&self, now: BootInstant) {
         self.blocked_at.store(now.as_micros(), Ordering::Release);
     }
 
-    /// Returns whether a block began after the [`Permit`] was given.
+    /// Returns whether a block began after the store gave the [`Permit`].
     pub(super) fn was_blocked_since(&self, permit: &Permit) -> bool {
         self.blocked_at.load(Ordering::Acquire) > permit.at.as_micros()
     }
@@ -123,7 +127,8 @@ impl HostHealth {
         self.failure_throttle.end();
     }
 
-    /// Returns the [`Transition`] that another process made, if a decision of the store shows one.
+    /// Returns the [`Transition`] that another process must have made according to a decision of
+    /// the store, or `None`. Starts or ends the slow start accordingly.
     pub(super) fn seen_by_answer(
         &self,
         entry: &AdmissionDecision,
@@ -134,7 +139,8 @@ impl HostHealth {
         Some(transition)
     }
 
-    /// Returns the [`Transition`] that another process made, if a heartbeat shows one.
+    /// Returns the [`Transition`] that another process must have made according to a heartbeat, or
+    /// `None`. Starts or ends the slow start accordingly.
     pub(super) fn seen_by_heartbeat(
         &self,
         condition: &BreakerCondition,
@@ -150,13 +156,14 @@ impl HostHealth {
         self.breaker.open_until(now)
     }
 
-    /// Returns whether the breaker has been closed since an instant, as far as this process knows.
+    /// Returns whether the breaker is closed and has not changed since `instant`, as far as this
+    /// process knows.
     pub(crate) fn is_closed_since(&self, instant: BootInstant) -> bool {
         self.breaker.is_closed_since(instant)
     }
 
-    /// Returns the instant for the next request after an outage if it is later than now, and counts
-    /// the request.
+    /// Counts the next request of a slow start, and returns the instant at which it may be sent;
+    /// `None` for now.
     pub(super) fn slow_start_turn(&self, now: BootInstant) -> Option<BootInstant> {
         self.slow_start.turn(now)
     }

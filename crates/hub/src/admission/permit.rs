@@ -1,7 +1,8 @@
-//! The permit of an admitted attempt at one site, its slots, and the duty to report its outcome.
+//! The permit of an admitted attempt at one site, with its slots. The attempt must report its
+//! outcome through the permit.
 //!
 //! A [`HeldPermit`] is settled once. A connection that is still being dialled may outlive the
-//! attempt and shares only the [`PermitState`].
+//! attempt, so it shares only the [`PermitState`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,14 +22,16 @@ use crate::clock::BootInstant;
 use crate::event::EventKind;
 use crate::journey::RequestTrack;
 
-/// A permit of one site. Settled once; if dropped unsettled, it reports nothing about the origin.
+/// A permit of one site, settled once. If it is dropped unsettled, the outcome of the attempt is
+/// not reported.
 pub(crate) struct HeldPermit(Arc<PermitState>);
 
-/// The part of a [`HeldPermit`] that a connection being dialled may outlive.
+/// The part of a [`HeldPermit`] that it shares with a connection being dialled, which may outlive
+/// it.
 pub(crate) struct PermitState {
     lane: AdmissionQueue,
-    /// The [`AdmissionRequest`] behind the permit. The attempt gives back exactly its costs, even
-    /// if the host has declared other limits since.
+    /// The [`AdmissionRequest`] for which the permit was given. Exactly its costs are given back,
+    /// even if the host has declared other limits since.
     ask: AdmissionRequest,
     pub(crate) permit: Permit,
     slots: Mutex<Option<Slots>>,
@@ -39,20 +42,22 @@ pub(crate) struct PermitState {
 }
 
 impl PermitState {
-    /// Counts the permit as used from now on, for at most `longest`, while the connection is made.
+    /// Lets the permit count as used at the current instant, for at most `longest`, while the
+    /// connection is made. The origin will receive the request later than the permit was given.
     pub(crate) fn hold(&self, longest: Duration) {
         let _ = self.lane.site.handle.hold(&self.ask, &self.permit, longest);
     }
 
-    /// Extends a permit that counts as used already: the connection takes up to `longest` more.
+    /// Extends the time of [`PermitState::hold`], because the connection takes up to `longest`
+    /// more.
     pub(crate) fn hold_longer(&self, longest: Duration) {
         let _ = self.lane.site.handle.sent(&self.ask, &self.permit, longest);
     }
 
-    /// Reports that the connection is up and the request leaves. Returns whether the permit still
-    /// applies: the site may have been blocked meanwhile.
+    /// Reports that the connection is made and the request is about to be sent. Returns whether the
+    /// permit is still valid: the site may have been blocked since it was given.
     ///
-    /// If the store does not reply, the request is sent: it was permitted before the store became
+    /// If the store does not reply, the permit is valid: the store gave it before becoming
     /// unavailable.
     pub(crate) async fn sent(&self, longest: Duration) -> PermitStanding {
         (self.lane.site.handle.sent(&self.ask, &self.permit, longest))
@@ -60,7 +65,7 @@ impl PermitState {
             .unwrap_or(PermitStanding::Good)
     }
 
-    /// Records that the response blocks the site: requests that were permitted earlier are not
+    /// Records that the response blocks the site: requests that were permitted earlier must not be
     /// sent.
     pub(crate) fn note_block(&self) {
         let site = &self.lane.site;
@@ -72,12 +77,13 @@ impl PermitState {
         self.lane.site.health.was_blocked_since(&self.permit)
     }
 
-    /// Returns whether the origin closes its connections.
+    /// Returns whether the origin closes its connections after each response.
     pub(crate) fn closes(&self) -> bool {
         self.lane.closes.load(Ordering::Relaxed)
     }
 
-    /// Marks the permit as used: the response begins or will never begin.
+    /// Fixes the instant at which the permit counts as used: now, because the response has begun or
+    /// will never begin.
     pub(crate) fn stamp(&self) {
         let _ = self.lane.site.handle.stamp(&self.ask, &self.permit);
     }
@@ -93,15 +99,16 @@ impl PermitState {
             ) {
                 site.health.note_failure(self.permit.at);
             }
-            // An isolated role has its own breaker, and does not affect the throttle of the others.
+            // Failures of an isolated role open its own breaker only, so they do not throttle other
+            // roles.
             let outcome = outcome.filter(|_| !self.lane.rules.policy.isolated);
             let throttle = &site.health.failure_throttle;
             throttle.note_answer(outcome, || site.runtime.boot());
         }
     }
 
-    /// Claims the settlement of the attempt. Returns `true` for the first caller, which alone
-    /// reports to the store.
+    /// Claims the right to report the outcome of the attempt to the store. Returns `true` for the
+    /// first caller only.
     fn claim_settlement(&self, outcome: Option<AttemptMeaning>) -> bool {
         let first = !self.settled.swap(true, Ordering::AcqRel);
         if first {
@@ -118,7 +125,7 @@ impl PermitState {
         self.lane.key.role
     }
 
-    /// Returns whether the site waits for the response to learn a limit from it.
+    /// Returns whether the site will learn a limit from the response.
     fn teaches(&self) -> bool {
         self.lane.rules.policy.learn.is_some() && !self.permit.clean
     }
@@ -141,21 +148,21 @@ impl PermitState {
     }
 }
 
-/// The expected duration of the body of a response.
+/// The expected time until the end of a response's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyAhead {
-    /// A short body: the attempt ends soon.
+    /// The body is short, so that the attempt ends soon.
     Short,
-    /// A body without a bound on its duration.
+    /// The end of the body cannot be predicted.
     Long,
 }
 
-/// The effect of an ended attempt on the next one.
+/// The effect of an ended attempt on the next one of the same request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Consequence {
-    /// The end of the current block, if the site is blocked.
+    /// The instant at which the block of the site ends; `None` if the site is not blocked.
     pub(crate) open_until: Option<BootInstant>,
-    /// `true` if the retry budget of the site is used up.
+    /// `true` if the retry budget of the site is used up, so that the request is not retried.
     pub(crate) retry_refused: bool,
 }
 
@@ -192,8 +199,8 @@ impl HeldPermit {
         self.0.permit.probe
     }
 
-    /// Gives the permit back unused: another breaker refused the request, or the site was blocked
-    /// meanwhile.
+    /// Gives the permit back unused, because another breaker refused the request or the site was
+    /// blocked since.
     pub(super) fn give_back(self) {
         if self.0.claim_settlement(None) {
             *self.0.slots.lock() = None;
@@ -202,8 +209,8 @@ impl HeldPermit {
         }
     }
 
-    /// Reports the headers of the response, which decide a probe. If the body may take long, the
-    /// site also learns from them now.
+    /// Reports the headers of the response, which decide the result of a probe. If the body may
+    /// take long, the site learns limits from the headers now instead of at its end.
     pub(crate) async fn settle_headers(
         &self,
         outcome: AttemptMeaning,
@@ -218,7 +225,7 @@ impl HeldPermit {
         }
     }
 
-    /// Reports the quotas that the headers declare, which apply to all later requests of the queue.
+    /// Reports the quotas that the headers declare. They apply to all later requests of the queue.
     /// Returns whether they delay the next request.
     pub(crate) async fn state_quotas(
         &self,
@@ -230,7 +237,7 @@ impl HeldPermit {
         let statement = Arc::new(statement);
         let handle = &site.handle;
         let stated = handle.state_quotas(&state.ask, &state.permit, &statement);
-        // Without the store, quotas are unknown; the limits of this process still apply.
+        // If the store fails, the quotas are not applied; the limits of this process still are.
         let heard = stated.await.unwrap_or_default();
         state.lane.take_limits(&statement.reading, track.now());
         if heard.calls_next {
@@ -239,7 +246,8 @@ impl HeldPermit {
         heard.holds
     }
 
-    /// Reports the [`AttemptResult`] to the breaker and frees the slots.
+    /// Reports the [`AttemptResult`] to the breaker and frees the slots. Returns the effect on the
+    /// next attempt.
     pub(crate) async fn settle(&self, report: &AttemptResult, track: &RequestTrack) -> Consequence {
         let state = &self.0;
         if !state.claim_settlement(Some(report.outcome)) {
@@ -263,8 +271,8 @@ impl Drop for HeldPermit {
         let state = &self.0;
         if state.claim_settlement(None) {
             *state.slots.lock() = None;
-            // Sent or not, the permits stay used. Only the lease of a probe and shared slots must
-            // be released.
+            // The tokens stay spent even if the request was not sent. Only the lease of a probe and
+            // shared slots must be released.
             state.stamp();
             if state.leased || state.teaches() {
                 let site = &state.lane.site;

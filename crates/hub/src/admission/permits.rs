@@ -1,7 +1,7 @@
-//! All permits of one attempt: taken in order, settled together.
+//! All permits of one attempt. They are taken in order and settled together.
 //!
-//! An attempt passes three breakers: of its resolver, of this process's local connectivity, and of
-//! the site. This module also decides which of them learns of the end of the attempt.
+//! An attempt passes up to three breakers: of its resolver, of this process's local connectivity
+//! and of the site. This module also decides to which of them the end of the attempt is reported.
 
 use docstokg_policy::breaker::BreakerState;
 use docstokg_policy::classify::AttemptMeaning;
@@ -19,7 +19,7 @@ use crate::journey::RequestTrack;
 
 use std::sync::Arc;
 
-/// The reason why an attempt is not sent.
+/// The reason why an attempt was not admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptDenial {
     /// The breaker or the limiter refuses the attempt.
@@ -40,33 +40,37 @@ impl From<StoreError> for AttemptDenial {
     }
 }
 
-/// The admission queues that an attempt passes, in this order.
+/// The admission queues that an attempt passes, in the order of the fields.
 #[derive(Clone)]
 pub(crate) struct Route {
-    /// The breaker of the resolver that the request belongs to, if any.
+    /// The resolver that the request belongs to, with the queue of its breaker; `None` without a
+    /// resolver.
     pub(crate) resolver: Option<(Arc<str>, AdmissionQueue)>,
-    /// The breaker of this process's local connectivity, if the store is shared.
+    /// The queue of the breaker of this process's local connectivity; `None` if the store is not
+    /// shared.
     pub(crate) network: Option<AdmissionQueue>,
     /// The queue of the site that the request goes to.
     pub(crate) site: AdmissionQueue,
 }
 
-/// The permits of an attempt. If dropped unsettled, they report nothing about the origin.
+/// The permits of an attempt. If they are dropped unsettled, the outcome of the attempt is not
+/// reported.
 pub(crate) struct Permits {
     resolver: Option<HeldPermit>,
     network: Option<HeldPermit>,
     site: HeldPermit,
 }
 
-/// The end of an attempt, and the breakers that it concerns.
+/// The end of an attempt, and thereby the breakers to which it is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptReport {
     /// The origin responded or failed.
     Origin(AttemptResult),
-    /// The request did not leave this machine: other processes may still reach the origin.
+    /// The request failed on this machine before it reached the network. Other processes may still
+    /// reach the origin.
     Local(AttemptResult),
-    /// The state of the origin is unknown: the connection ended before a response, or https was
-    /// only tried.
+    /// The attempt does not show the state of the origin: its connection ended before a response,
+    /// or https was only tried.
     Unknown,
 }
 
@@ -74,8 +78,8 @@ impl Route {
     /// Takes all permits in order, and waits as long as the terms allow.
     ///
     /// # Errors
-    /// Returns the refusing party and its [`AttemptDenial`]. The permits taken before the refusal
-    /// are given back.
+    /// Returns the part that refused, with its [`AttemptDenial`]. The permits that were taken
+    /// before it are given back.
     pub(crate) async fn enter(
         &self,
         terms: AdmissionTerms,
@@ -133,7 +137,8 @@ impl Permits {
         self.site.state()
     }
 
-    /// Returns the [`BreakerState`] of the resolver, if the request belongs to one.
+    /// Returns the [`BreakerState`] in which the resolver's breaker admitted the request; `None`
+    /// without a resolver.
     pub(crate) fn resolver_state(&self) -> Option<BreakerState> {
         self.resolver.as_ref().map(|permit| {
             if permit.is_probe() {
@@ -144,7 +149,7 @@ impl Permits {
         })
     }
 
-    /// Gives all permits back unused: nothing was sent.
+    /// Gives all permits back unused, because nothing was sent.
     pub(crate) fn give_back(self) {
         self.site.give_back();
         give_back([self.resolver, self.network]);
@@ -153,7 +158,8 @@ impl Permits {
     /// Reports the end of the attempt to the breakers that the [`AttemptReport`] concerns.
     pub(crate) async fn settle(self, ending: AttemptReport, track: &RequestTrack) -> Consequence {
         let report = match ending {
-            // Only a response, or the next attempt, shows the state of the origin.
+            // Nothing is reported: only a response, or the next attempt, will show the state of the
+            // origin.
             AttemptReport::Unknown => return Consequence::default(),
             AttemptReport::Local(report) => {
                 if let Some(network) = &self.network {
@@ -171,7 +177,7 @@ impl Permits {
         let consequence = self.site.settle(&report, track).await;
         if let Some(resolver) = &self.resolver {
             let outcome = match report.outcome {
-                // A host that throttles its files shows that the resolver's link was correct.
+                // The file's host throttles, so the resolver's link led to a host that works.
                 AttemptMeaning::Throttled if resolver.state().role() == Role::Artifact => {
                     AttemptMeaning::Neutral
                 }
@@ -189,8 +195,8 @@ impl Permits {
         consequence
     }
 
-    /// Reports that the headers of a streamed response have arrived, so that the origin is
-    /// reachable. Returns the permits that the body settles at its end.
+    /// Reports that the headers of a streamed response have arrived, which shows that the origin is
+    /// reachable. Returns the permits that are settled at the end of the body.
     pub(crate) async fn stream(self, sent: BootInstant, track: &RequestTrack) -> Vec<HeldPermit> {
         if let Some(network) = &self.network {
             network.settle(&reached(sent), track).await;
@@ -199,8 +205,8 @@ impl Permits {
     }
 }
 
-/// Returns the [`AttemptResult`] of an origin that was reached, for the breaker of local
-/// connectivity.
+/// Returns the [`AttemptResult`] for the breaker of local connectivity after the origin was
+/// reached.
 const fn reached(sent: BootInstant) -> AttemptResult {
     AttemptResult {
         outcome: AttemptMeaning::Success,

@@ -1,7 +1,7 @@
 //! The waiting requests of one admission queue in this process, in order of arrival.
 //!
-//! Only the head has a reservation in the store. The waiters behind it have none, so that leaving
-//! the queue is free, and a killed process leaves one reservation behind instead of a backlog.
+//! Only the head makes a reservation in the store. A waiter behind it can therefore leave the queue
+//! without a store operation, and a killed process leaves one reservation behind instead of many.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Maximum number of admission requests to a remote store at once, while the head waits for its
-/// reply. One per round trip would cap the rate of the queue.
+/// reply. With only one at a time, the queue could admit only one request per round trip.
 const MAX_OVERLAPPING: u32 = 32;
 
 /// A queue of waiters.
 ///
 /// While the head waits for the reply of a remote store, a few waiters behind it send their
-/// admission requests as well: this is a round. The next round has one waiter more than this round
-/// admitted, or twice as many if this round admitted all. So a queue keeps its rate at any distance
-/// from the store.
+/// admission requests as well. They form a round. The next round has one waiter more than this
+/// round admitted, or twice as many if this round admitted all. So the rate of a queue does not
+/// depend on the distance to the store.
 #[derive(Default)]
 pub(super) struct WaitQueue {
     waiters: Mutex<VecDeque<Arc<Waiter>>>,
     weight: AtomicU32,
     overlapping: AtomicU32,
     round: AtomicU32,
-    /// The number of waiters that the last round called. `asked` counts the waiters that sent an
-    /// admission request, and `went` the admitted ones.
+    /// The number of waiters that the last round woke. `asked` counts those of them that sent an
+    /// admission request, and `went` those that were admitted or did not send their request.
     called: AtomicU32,
     asked: AtomicU32,
     went: AtomicU32,
@@ -36,23 +36,23 @@ pub(super) struct WaitQueue {
 /// A request that waits in a [`WaitQueue`].
 pub(super) struct Waiter {
     weight: u32,
-    /// `true` if the store counts this waiter already, so that waiters behind it do not count it.
+    /// `true` if this waiter has a reservation. The store counts it, so the waiters behind it must
+    /// not.
     pub(super) holds_reservation: AtomicBool,
     /// The last round in which this waiter sent an admission request beside the head.
     overlapped_in: AtomicU32,
-    /// `true` for a head whose admission request is on its way to the store.
+    /// `true` for a head that waits for the store's reply to its admission request.
     asking: AtomicBool,
-    /// `true` if this waiter knows the cause of its wait. A head without a first reply may still
-    /// leave soon.
+    /// `true` if this waiter has had a first reply and knows why it waits. A head without a first
+    /// reply may still be admitted at once.
     pub(super) settled_in: AtomicBool,
-    /// `true` if this waiter knows that it waits for the breaker.
+    /// `true` if this waiter knows that it waits for the end of a block.
     pub(super) awaits_breaker: AtomicBool,
     pub(super) called: Notify,
 }
 
 impl WaitQueue {
-    /// Returns the weight of all waiters. With zero, the next admission request has no waiters
-    /// before it.
+    /// Returns the sum of the weights of all waiters; zero if the queue is empty.
     pub(super) fn weight(&self) -> u32 {
         self.weight.load(Ordering::Acquire)
     }
@@ -74,8 +74,8 @@ impl WaitQueue {
         waiter
     }
 
-    /// Returns the weight of the waiters before this one that have no reservation, or `None` for
-    /// the head.
+    /// Returns the sum of the weights of the waiters before this one that have no reservation;
+    /// `None` for the head.
     pub(super) fn ahead_of(&self, waiter: &Arc<Waiter>) -> Option<u32> {
         let waiters = self.waiters.lock();
         if waiters.front().is_none_or(|head| Arc::ptr_eq(head, waiter)) {
@@ -103,8 +103,8 @@ impl WaitQueue {
             .is_some_and(|head| !Arc::ptr_eq(head, waiter) && is_asking(head))
     }
 
-    /// Lets a waiter send its admission request beside the head. Returns `None` if the waiter did
-    /// so in this round already, or if [`MAX_OVERLAPPING`] waiters do so now.
+    /// Permits a waiter to send its admission request beside the head. Returns `None` if the waiter
+    /// has done so in this round already, or if [`MAX_OVERLAPPING`] waiters are doing so now.
     pub(super) fn overlap(&self, waiter: &Arc<Waiter>) -> Option<OverlapPermit<'_>> {
         let round = self.round.load(Ordering::Acquire);
         if waiter.overlapped_in.load(Ordering::Acquire) == round {
@@ -124,7 +124,7 @@ impl WaitQueue {
     }
 
     /// Begins a round: marks the head as waiting for the store, and wakes the waiters that may send
-    /// their requests beside it. The round ends when the [`HeadQuestion`] is dropped.
+    /// admission requests beside it. Dropping the [`HeadQuestion`] ends the head's wait.
     pub(super) fn begin_round(&self, head: &Arc<Waiter>) -> HeadQuestion {
         let (asked, went) = (
             self.asked.swap(0, Ordering::AcqRel),
@@ -161,7 +161,7 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes the head.
+    /// Wakes the waiter at the head of the queue, if there is one.
     pub(super) fn wake_head(&self) {
         if let Some(head) = self.waiters.lock().front() {
             head.called.notify_one();
@@ -180,7 +180,7 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes the waiters that do not know yet that they wait for the breaker.
+    /// Wakes the waiters that do not know yet that the breaker blocks them.
     pub(super) fn wake_unaware(&self) {
         for waiter in self
             .waiters
@@ -200,7 +200,7 @@ impl WaitQueue {
     }
 }
 
-/// Marks a head as waiting for a reply of the store, until dropped.
+/// A guard that marks a head as waiting for a reply of the store, until dropped.
 pub(super) struct HeadQuestion(Arc<Waiter>);
 
 impl Drop for HeadQuestion {
@@ -213,8 +213,8 @@ impl Drop for HeadQuestion {
 pub(super) struct OverlapPermit<'a> {
     queue: &'a WaitQueue,
     round: u32,
-    /// `true` if the waiter was admitted or sent no request: then the next waiter of the round is
-    /// woken.
+    /// `true` if dropping the permit wakes the next waiter of the round: unless this waiter sent a
+    /// request and was not admitted.
     pub(super) calls_next: bool,
 }
 
@@ -242,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// Waiters that know that they wait for the breaker must not wake each other endlessly.
+    /// Waiters that know that the breaker blocks them must not wake each other endlessly.
     #[test]
     fn only_waiters_that_do_not_know_of_the_breaker_are_woken() {
         let queue = WaitQueue::default();

@@ -1,6 +1,6 @@
 //! A waiting request: its entry in the admission queue, and its reservation in the store.
 //!
-//! Dropping a [`QueuedRequest`] gives up both, so that a cancelled request leaves nothing behind.
+//! Dropping a [`QueuedRequest`] gives both up, so that a cancelled request leaves nothing behind.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use super::{AdmissionContext, AdmissionQueue, AdmissionTerms, AttemptDenial};
 use crate::clock::before;
 use crate::journey::RequestTrack;
 
-/// Minimum wait for a reply after which the store counts as unavailable. A shorter wait was cut by
-/// the deadline of the request.
+/// Minimum wait for a reply after which the store counts as unavailable. If the deadline of the
+/// request ended the wait earlier, the store is not to blame.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A waiting request. Dropping it leaves the queue and gives up its reservation.
+/// A waiting request. Dropping it removes it from the queue and gives up its reservation.
 pub(super) struct QueuedRequest<'a> {
     pub(super) lane: &'a AdmissionQueue,
     terms: &'a AdmissionTerms,
@@ -50,8 +50,8 @@ impl<'a> QueuedRequest<'a> {
         }
     }
 
-    /// Records the reservation of this request, or its end, and returns the previous one. Waiters
-    /// behind it in the queue read this.
+    /// Replaces the recorded reservation of this request, and returns the previous one; `None` for
+    /// no reservation. Waiters behind it need this to know whom the store counts.
     pub(super) fn hold(&mut self, reservation: Option<u64>) -> Option<u64> {
         self.waiter
             .holds_reservation
@@ -59,8 +59,8 @@ impl<'a> QueuedRequest<'a> {
         std::mem::replace(&mut self.reservation, reservation)
     }
 
-    /// Records the first reply of the store. If this is the head, the waiters behind it are woken
-    /// to send their own admission requests.
+    /// Records that the store has replied for the first time. If this is the head, wakes the
+    /// waiters behind it to send their own admission requests.
     pub(super) fn settle_in(&self, queue_position: QueuePosition) {
         if !self.waiter.settled_in.swap(true, Ordering::AcqRel)
             && queue_position == QueuePosition::Head
@@ -69,8 +69,8 @@ impl<'a> QueuedRequest<'a> {
         }
     }
 
-    /// Gives up the reservation. Other queues of the site may then be admitted earlier than their
-    /// reservations say.
+    /// Gives up the reservation. Requests in other queues of the site may then be admitted earlier
+    /// than before, so the heads of these queues are woken.
     pub(super) fn give_up_reservation(&mut self) {
         if let Some(id) = self.hold(None) {
             let site = &self.lane.site;
@@ -81,11 +81,11 @@ impl<'a> QueuedRequest<'a> {
 }
 
 impl QueuedRequest<'_> {
-    /// Waits for a reply of the store until the deadline of the request.
+    /// Waits for a reply of the store, at most until the deadline of the request.
     ///
     /// # Errors
-    /// Returns a store error if the wait exceeds [`STORE_TIMEOUT`], and a refusal if the deadline
-    /// was nearer.
+    /// Without a reply until then, returns a store error if the wait took at least
+    /// [`STORE_TIMEOUT`], otherwise a refusal. Also returns the error of a reply.
     pub(super) async fn wait_for_answer(
         &mut self,
         answer: impl Future<Output = Result<AdmissionResult, StoreError>>,

@@ -1,6 +1,6 @@
-//! The sites of a hub, created when a request first needs one.
+//! The sites of a hub, each created when a request first needs it.
 //!
-//! A site without requests has no state beyond that of the store, so that it may be dropped. Most
+//! All lasting state of a site is in the store, so a site without requests may be dropped. Most
 //! sites have one host. The configuration can join several hosts to one site.
 
 mod build;
@@ -27,7 +27,7 @@ use super::{
 use crate::clock::Runtime;
 use crate::config::{Config, SiteConfig, network_key, resolver_key};
 
-/// Minimum number of sites before the first search for unused ones.
+/// Minimum number of sites in memory at which unused ones are searched for and dropped.
 const FIRST_SWEEP: usize = 1_024;
 
 /// Finds or creates the [`AdmissionQueue`] of a request.
@@ -36,10 +36,10 @@ pub(crate) struct AdmissionRegistry {
     pub(crate) store: Arc<dyn StateStore>,
     runtime: Arc<dyn Runtime>,
     pub(crate) news: Arc<SiteNews>,
-    /// The breakers of this process's local connectivity, if the store is shared. Their failures do
-    /// not concern other processes.
+    /// The store of the breakers of this process's local connectivity; `None` if the main store is
+    /// not shared. A failure of local connectivity does not concern other processes.
     network: Option<MemoryStore>,
-    /// The hosts that the configuration joins to sites, as [`SiteConfig`] lists them.
+    /// The site of each host that belongs to a joined site, which [`SiteConfig`] describes.
     joined: HashMap<Host, (SiteKey, Arc<SiteConfig>)>,
     sites: RwLock<SiteTable>,
     rules: Mutex<RulesCache>,
@@ -52,7 +52,7 @@ struct SiteTable {
     next_sweep: usize,
 }
 
-/// The store and key under which a breaker of this process is displayed to other processes.
+/// The store and key through which other processes see a breaker that only this process uses.
 type LocalBreakerDisplay = Option<(Arc<dyn StateStore>, SiteKey)>;
 
 impl AdmissionRegistry {
@@ -101,13 +101,13 @@ impl AdmissionRegistry {
         AdmissionQueue::new(site, state)
     }
 
-    /// Returns the [`SiteAdmission`] that represents the breaker of a resolver.
+    /// Returns the [`SiteAdmission`] that has the breaker of a resolver.
     pub(crate) fn resolver_site(&self, name: &str) -> Arc<SiteAdmission> {
         let site = resolver_key(name);
         self.site(&*self.store, &site, || Arc::clone(&site))
     }
 
-    /// Returns the [`AdmissionQueue`] of a resolver: a breaker without budgets.
+    /// Returns the [`AdmissionQueue`] of a resolver, which has a breaker but no budgets.
     pub(crate) fn resolver_lane(&self, name: &str, host: &Host, role: Role) -> AdmissionQueue {
         let site = self.resolver_site(name);
         let state = site.breaker_lane(host, role, || {
@@ -124,8 +124,9 @@ impl AdmissionRegistry {
         AdmissionQueue::new(site, state)
     }
 
-    /// Returns the [`AdmissionQueue`] for this process's own connection to a host, if the store is
-    /// shared. Its breaker opens for failures of local connectivity, for this process alone.
+    /// Returns the [`AdmissionQueue`] for this process's own connection to a host; `None` if the
+    /// store is not shared. Its breaker opens after failures of local connectivity, and only for
+    /// this process.
     pub(crate) fn network_lane(&self, host: &Host, role: Role) -> Option<AdmissionQueue> {
         let own = self.network.as_ref()?;
         let name = format!("network:{host}");
@@ -211,8 +212,8 @@ impl AdmissionRegistry {
 }
 
 impl SiteTable {
-    /// Drops the sites that no request uses. Runs when the number of sites has doubled since the
-    /// last time.
+    /// Drops the sites that no request uses, if the number of sites has doubled since the last
+    /// time.
     fn sweep(&mut self) {
         if self.by_key.len() >= self.next_sweep.max(FIRST_SWEEP) {
             self.by_key
@@ -223,7 +224,7 @@ impl SiteTable {
 }
 
 impl SiteAdmission {
-    /// Returns the queue of a role that has no budgets and passes only the breaker.
+    /// Returns the queue of a host and role at a site that has a breaker but no budgets.
     fn breaker_lane(
         &self,
         host: &Host,
@@ -239,7 +240,8 @@ impl SiteAdmission {
         )
     }
 
-    /// Returns the queue whose key `is_wanted`, and creates the queue with `make` if it is missing.
+    /// Returns the queue whose key `is_wanted` accepts. If no queue has such a key, creates one
+    /// with `make`.
     fn lane_or(
         &self,
         is_wanted: impl Fn(&BudgetSetKey) -> bool,

@@ -1,10 +1,10 @@
-//! The usual duration of a store operation, which decides if a store counts as distant.
+//! The usual duration of a store operation. A store with long operations counts as distant.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The usual time between an operation and its reply. A shorter time applies at once; a longer one
-/// raises the estimate slowly.
+/// An estimate of the time between an operation and its reply. A shorter time replaces the estimate
+/// at once; a longer one raises it slowly.
 #[derive(Debug, Default)]
 pub(super) struct RoundTrip {
     micros: AtomicU64,
@@ -15,7 +15,7 @@ impl RoundTrip {
     pub(super) fn note(&self, took: Duration) {
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let usual = self.micros.load(Ordering::Relaxed);
-        // Concurrent calls may lose one value, which does not matter for an estimate.
+        // If two calls overlap, one value may be lost, which does not matter for an estimate.
         self.micros.store(
             if took < usual {
                 took
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_follows_a_distant_store_and_hardly_notices_a_pause() {
+    fn round_trip_follows_a_distant_store_and_ignores_one_pause() {
         let trip = RoundTrip::default();
         for _ in 0..40 {
             trip.note(Duration::from_millis(160));

@@ -1,6 +1,6 @@
-//! The slots of a process: they limit the requests in flight, per budget and in the whole process.
+//! The slots of a process. They limit its requests in flight, for each budget and in total.
 //!
-//! Other processes have their own slots. Slots that processes share are leases in the store.
+//! Other processes have their own slots. Slots that all processes share are leases in the store.
 
 use std::sync::Arc;
 
@@ -8,10 +8,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::LaneState;
 
-/// The maximum number of semaphores of one request: its budgets with slots, and the process itself.
+/// The maximum number of slots of one request: one for each budget with slots, and that of the
+/// process.
 const MAX_SLOTS: usize = 5;
 
-/// The slots of a request in flight. Released when dropped.
+/// The slots that a request occupies until they are dropped.
 #[derive(Default)]
 pub(crate) struct Slots {
     held: [Option<OwnedSemaphorePermit>; MAX_SLOTS],
@@ -34,13 +35,13 @@ impl LaneState {
         Some(slots)
     }
 
-    /// Waits for all [`Slots`]. The slot of the process comes last, so that no request keeps that
-    /// slot while waiting for a site.
+    /// Waits until all [`Slots`] are free and takes them. The slot of the process is taken last, so
+    /// that no request occupies it while waiting for a slot of a site.
     pub(super) async fn wait_slots(&self, process: Option<&Arc<Semaphore>>) -> Slots {
         let mut slots = Slots::default();
         for (place, semaphore) in self.all_slots(process) {
-            // Semaphores are never closed. If one were, a request without its slot is better than a
-            // hang.
+            // Semaphores are never closed. If one were, the request would rather continue without
+            // its slot than wait forever.
             slots.held[place] = Arc::clone(semaphore).acquire_owned().await.ok();
         }
         slots

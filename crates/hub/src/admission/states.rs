@@ -1,9 +1,9 @@
 //! The states of one admission. Each state in which a request may wait is a method, and
 //! [`AttemptAdmission::run`] moves from one state to the next.
 //!
-//! A waiting request has no slot. A request that is not the head of its queue has no reservation
-//! either. After any wait, the site decides again at the current instant, so that a request that
-//! was permitted before a block is not sent after it.
+//! A waiting request occupies no slot, and a request behind the head of its queue has no
+//! reservation. After any wait, the site decides again. So a request that was permitted before a
+//! block is not sent after it.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -24,36 +24,40 @@ use crate::journey::RequestTrack;
 
 /// Minimum wait before a shared slot is requested again.
 const MIN_SLOT_RETRY: Duration = Duration::from_millis(20);
-/// Random addition to [`MIN_SLOT_RETRY`], so that processes do not retry together.
+/// Maximum random time that is added to [`MIN_SLOT_RETRY`], so that processes do not retry
+/// together.
 const SLOT_RETRY_JITTER: Duration = Duration::from_millis(30);
-/// Maximum wait between two requests for a shared slot. A reservation must not expire meanwhile.
+/// Maximum wait between two requests for a shared slot, short enough for the reservation not to
+/// expire.
 const MAX_SLOT_RETRY: Duration = Duration::from_secs(1);
-/// Maximum time that a request with slots may wait for its reservation without releasing them.
+/// Maximum time to wait for a reservation with slots in hand. A request that must wait longer
+/// releases its slots.
 const SLOT_HOLD: Duration = Duration::from_millis(5);
-/// Initial time for which a due reservation is kept while its request waits for slots of the
+/// Time for which a due reservation is kept at first, while its request waits for slots of the
 /// process.
 ///
 /// The value is short because other requests wait behind the reservation. It doubles each time that
-/// a reservation was lost for lack of slots, up to [`MAX_DOUBLINGS`] times.
+/// the request has lost a reservation for lack of slots, up to [`MAX_DOUBLINGS`] times.
 const RESERVATION_HOLD: Duration = Duration::from_millis(100);
-/// Maximum number of times that [`RESERVATION_HOLD`] doubles: a reservation expires three seconds
-/// after its instant.
+/// Maximum number of times that [`RESERVATION_HOLD`] doubles. With more, it would exceed the three
+/// seconds after which a reservation expires.
 const MAX_DOUBLINGS: u32 = 4;
 /// Replaces [`SLOT_HOLD`] for a request that has lost a reservation for lack of slots.
 const SLOT_HOLD_AFTER_LOSS: Duration = Duration::from_secs(1);
-/// Maximum age of a permit when its request is sent, in addition to two usual round trips to the
-/// store.
+/// Maximum age of a permit at which its request is sent, in addition to two usual round trips to
+/// the store.
 ///
-/// An older permit is given back: the process was paused, and the origin counts arrivals.
+/// An older permit is given back. The origin counts requests when they arrive, and this process was
+/// paused, so that several requests could arrive together.
 const MAX_PERMIT_AGE: Duration = Duration::from_millis(100);
-/// Minimum [round trip](super::round_trip::RoundTrip) of a distant store. Requests behind the head
-/// then send their admission requests beside it. With a nearer store, the head alone is fast
-/// enough, and processes share more evenly.
+/// Minimum [round trip](super::round_trip::RoundTrip) of a distant store, at which requests behind
+/// the head send their admission requests beside it. With a nearer store, the head alone is fast
+/// enough, and the processes share the rate more evenly.
 const MIN_DISTANT_ROUND_TRIP: Duration = Duration::from_millis(5);
-/// The time until the store knows of a block that this process has just read.
+/// The time after which the store should know of a block that this process has just read.
 const BLOCK_REPORT_DELAY: Duration = Duration::from_millis(10);
-/// Maximum number of times that a request gives back a permit for its age. Without this bound, a
-/// store that is always slow would delay a request forever.
+/// Maximum number of times that a request gives back a permit because of its age. Without this
+/// bound, a store that is always slow would delay a request forever.
 const MAX_PERMIT_RETRIES: u32 = 3;
 
 /// An attempt that waits for its admission to a site.
@@ -64,9 +68,9 @@ pub(super) struct AttemptAdmission<'a, 'b> {
     pub(super) track: &'a RequestTrack,
     pub(super) waits: &'a mut AdmissionWaits,
     slots: Option<Slots>,
-    /// `true` if the request has waited behind others before, and that wait is reported.
+    /// `true` if this request has waited behind others before, so that the wait has been reported.
     judged: bool,
-    /// The number of permits that were given back for their age.
+    /// The number of permits that were given back because of their age.
     too_old: u32,
     /// The number of reservations that were lost for lack of process slots.
     lost: u32,
@@ -133,13 +137,14 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         self.track.note(&key.host, key.role, || what);
     }
 
-    /// Returns the [`AdmissionDecision`] of the store. A request with a reservation confirms the
-    /// reservation; another request enters from its position in the queue.
+    /// Returns the [`AdmissionDecision`] of the store. A request with a reservation confirms it;
+    /// any other request enters from its position in the queue.
     async fn ask(&mut self) -> Result<AdmissionDecision, AttemptDenial> {
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         let (position, mut overlap) = self.queue_position().await?;
         if position == QueuePosition::Head && lane.must_wait_for_failures(&self.terms) {
-            // A waiting request has no slot, and no other process waits behind it.
+            // A waiting request occupies no slot. Without its reservation, it does not delay other
+            // processes.
             self.slots = None;
             self.waiting.give_up_reservation();
             lane.wait_while_failing(&self.terms, self.context, self.track, self.waits)
@@ -148,7 +153,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         let is_distant = site.remote && site.round_trip.usual() >= MIN_DISTANT_ROUND_TRIP;
         let asking = (is_distant && position == QueuePosition::Head)
             .then(|| lane.queue.begin_round(&self.waiting.waiter));
-        // Limits that the host has declared since the request joined the queue apply as well.
+        // Built again, to apply the limits that the host has declared since the last request to the
+        // store.
         self.waiting.ask = lane.ask(&self.terms, position);
         let answer = match self.waiting.reservation {
             Some(id) => site.handle.confirm(&self.waiting.ask, id),
@@ -186,7 +192,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
                     if let Some(overlap) = lane.queue.overlap(&self.waiting.waiter) {
                         return Ok((QueuePosition::Overlapping, Some(overlap)));
                     }
-                    // A waiting request has no slot: the head may be waiting for it.
+                    // A waiting request occupies no slot, because the head may be waiting for that
+                    // slot.
                     self.slots = None;
                     let asleep = self.runtime().boot();
                     let bound = self.terms.latest.min(self.terms.deadline);
@@ -207,13 +214,13 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         }
     }
 
-    /// Combines a [`Permit`] with the slots of the process. Gives the permit back and returns
-    /// `None` if the slots are missing, if the permit is too old, or if the site is blocked.
+    /// Combines a [`Permit`] with slots of the process. Returns `None` after giving the permit back
+    /// if slots are missing, if the permit is too old, or if the site is blocked.
     async fn take(&mut self, permit: Permit) -> Result<Option<HeldPermit>, AttemptDenial> {
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         if site.health.was_blocked_since(&permit) {
-            // The store learns of the block when the response has been read. Then this request is
-            // woken, or sends its admission request again.
+            // The store may not know of the block yet. The request sends its admission request
+            // again when it is woken, or soon.
             lane.give_back(&self.waiting.ask, &permit);
             let soon = (self.runtime().boot() + BLOCK_REPORT_DELAY).min(self.terms.deadline);
             before(self.runtime(), soon, self.waiting.waiter.called.notified()).await;
@@ -233,7 +240,7 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
             return Ok(Some(HeldPermit::new(lane, ask, permit, slots)));
         }
         lane.give_back(&self.waiting.ask, &permit);
-        // Waiters behind the head wait for their position, not for slots.
+        // Only the head waits for slots here: waiters behind it first wait for their position.
         if !stale && lane.queue.ahead_of(&self.waiting.waiter).is_none() {
             self.waiting.settle_in(QueuePosition::Head);
             self.slots = Some(
@@ -245,10 +252,10 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         Ok(None)
     }
 
-    /// Sleeps until the instant of a [`ReservedSlot`], then takes the slots of the process.
+    /// Sleeps until the instant of a [`ReservedSlot`], and then takes slots of the process.
     async fn wait_for_rate(&mut self, reserved: ReservedSlot) -> Result<(), AttemptDenial> {
-        // Slots are kept for a reservation that is due soon. Another queue would take them and
-        // delay this request when its reservation is due.
+        // Slots are kept if the reservation is due soon. Otherwise another queue could take them,
+        // and this request would have to wait for slots when its reservation is due.
         let keeps = if self.lost > 0 {
             SLOT_HOLD_AFTER_LOSS
         } else {
@@ -270,7 +277,7 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         let slept = self.sleep(reserved.at).await;
         self.count_rate(reserved.because, slept);
         if self.runtime().boot() < reserved.at {
-            // Woken early: the state of the site has changed.
+            // Another task woke the request early, because the state of the site has changed.
             return Ok(());
         }
         self.slots = self
@@ -294,8 +301,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         Ok(())
     }
 
-    /// Adds a wait for the rate. Without a window, the wait is the jitter of a probe and counts for
-    /// the breaker.
+    /// Adds `slept` to the wait for rate limits. Without a window, the wait is the random delay of
+    /// a probe and is added to the wait for the breaker.
     fn count_rate(&mut self, window: Option<Window>, slept: Duration) {
         if window.is_some() {
             self.waits.rate += slept;
@@ -305,9 +312,10 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         }
     }
 
-    /// Waits behind other requests of this process until called.
+    /// Waits behind other requests of this process, until woken or until the wait has reached its
+    /// bound.
     async fn wait_for_turn(&mut self, at: BootInstant) -> Result<(), AttemptDenial> {
-        // A waiting request has no slot: the head may be waiting for it.
+        // A waiting request occupies no slot, because the head may be waiting for that slot.
         self.slots = None;
         if !self.judged {
             let ahead = self
@@ -322,7 +330,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
             });
         }
         let asleep = self.runtime().boot();
-        // The request is judged again when its bound has passed, and refused unless it is due then.
+        // When the bound of its wait has passed, the store decides once more on the request, and
+        // refuses it unless it may be sent then.
         let judged = std::mem::replace(&mut self.judged, true);
         let bound = if judged && asleep >= self.terms.latest {
             self.terms.deadline
@@ -342,13 +351,13 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         Ok(())
     }
 
-    /// Waits for the end of a block, or for the result of a probe.
+    /// Waits for the end of a block or for the result of a probe, and then for the slow start.
     async fn wait_for_breaker(&mut self, until: BootInstant, reason: OpenReason, probing: bool) {
         self.slots = None;
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         if site.shared {
-            // Another process opened the breaker. The waiters that do not know of it must send
-            // their requests again.
+            // Another process may have opened the breaker. Waiters that do not know of that must
+            // send their admission requests again.
             lane.queue.wake_unaware();
         }
         self.note(EventKind::WaitBreaker {
@@ -362,7 +371,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
             .await;
     }
 
-    /// Waits for a slot that processes share. The position of the request is reserved meanwhile.
+    /// Waits for a slot that processes share. The reservation `id` keeps the request's position
+    /// meanwhile.
     async fn wait_for_shared_slot(&mut self, id: u64, earlier: u32) -> Result<(), AttemptDenial> {
         self.slots = None;
         self.waiting.hold(Some(id));
@@ -371,8 +381,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
             return Err(self.no_slot());
         }
         self.note(EventKind::WaitSlot);
-        // A slot that another process frees wakes no request here, so that this loop tries again.
-        // The delay grows with the number of earlier requests.
+        // A slot that another process frees wakes no request of this one, so the request tries
+        // again after a delay, which grows with the number of earlier requests.
         let moment = MIN_SLOT_RETRY + SLOT_RETRY_JITTER.mul_f64(self.context.random.share());
         let moment = (moment * earlier.saturating_add(1)).min(MAX_SLOT_RETRY);
         before(
@@ -385,8 +395,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         Ok(())
     }
 
-    /// Sleeps until an instant or until called, and returns the time slept. During a long sleep
-    /// with a shared store, the heartbeat reports changes by other processes.
+    /// Sleeps until `until` or until woken, and returns the time slept. During a long sleep with a
+    /// shared store, the heartbeat notices changes by other processes.
     async fn sleep(&self, until: BootInstant) -> Duration {
         let asleep = self.runtime().boot();
         let _listening = self.waiting.lane.site.listen(until);
@@ -394,7 +404,8 @@ impl<'a, 'b> AttemptAdmission<'a, 'b> {
         self.runtime().boot().since(asleep)
     }
 
-    /// Waits for the slots of this process until an instant. Returns `None` if time runs out.
+    /// Waits for slots of this process, at most until `until`. Returns `None` if no slots are free
+    /// by then.
     async fn wait_for_slots(&mut self, until: BootInstant) -> Option<Slots> {
         self.note(EventKind::WaitSlot);
         let asleep = self.runtime().boot();

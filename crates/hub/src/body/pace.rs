@@ -1,10 +1,10 @@
-//! The minimum pace of a body: slower transfers fail.
+//! The minimum pace of a body. A slower transfer fails.
 
 use std::time::Duration;
 
 use crate::clock::BootInstant;
 
-/// The minimum pace of a body, and the count of the current window.
+/// The minimum pace of a body, and the bytes counted in the current window of time.
 #[derive(Clone, Copy)]
 pub(super) struct MinimumPace {
     pub(super) idle: Duration,
@@ -15,7 +15,8 @@ pub(super) struct MinimumPace {
 }
 
 impl MinimumPace {
-    /// Counts a chunk of `bytes`, and returns whether the last complete window was too slow.
+    /// Counts a chunk of `bytes`, and returns whether fewer bytes than required arrived in the last
+    /// complete window of time.
     pub(super) fn is_too_slow(&mut self, bytes: u64, now: BootInstant) -> bool {
         self.bytes += bytes;
         let elapsed = now.since(self.since);

@@ -1,10 +1,11 @@
-//! Flights of cacheable requests within a process: requests for one key share one request.
+//! Flights of cacheable requests within a process: requests with the same key share the response of
+//! one of them, the leader.
 //!
-//! The leader shares its stored response only. If the leader is refused, cancelled or out of time,
-//! the next waiter leads. If the response is not reusable or the origin fails, all waiters continue
-//! at once, each alone. Keys of responses that are not reusable are remembered, so that later
-//! requests do not wait. A flight ends with its hop, so that flights with redirects to each other
-//! do not wait for each other.
+//! The others receive the leader's response only after it is stored. If the leader is refused,
+//! cancelled or out of time, the next waiter leads. If the response is not reusable or the origin
+//! fails, all waiters are sent at once, each alone. The keys of responses that are not reusable are
+//! remembered, so that later requests do not wait. A redirect ends the flight, so that flights with
+//! redirects to each other do not wait for each other.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::lease::FlightLease;
 use crate::clock::BootInstant;
 use crate::flight;
 
-/// The time for which requests of a key do not wait for each other after a response that is not
+/// The time for which requests with a key do not wait for each other, after a response was not
 /// reusable.
 pub(super) const UNCACHEABLE_MEMORY: Duration = Duration::from_secs(60);
 /// Maximum number of keys that are remembered as not reusable.
@@ -27,29 +28,30 @@ const MAX_UNCACHEABLE: usize = 4_096;
 pub(super) enum FlightEnd {
     /// The response is stored and fresh.
     Stored,
-    /// The response cannot serve other requests.
+    /// The response cannot be reused for other requests.
     Uncacheable,
     /// The origin failed.
     Failed,
-    /// The leader gave up for reasons that do not concern its followers.
+    /// The leader gave up for a reason that does not concern its followers.
     #[default]
     Abandoned,
 }
 
-/// The flights of a process, and the keys that have no flights for a while.
+/// The flights of a process, and the keys that are remembered as not reusable.
 #[derive(Default)]
 pub(crate) struct CacheFlights {
     active: flight::FlightTable<CacheKey, FlightEnd>,
     uncacheable: Mutex<HashMap<CacheKey, BootInstant>>,
 }
 
-/// The role of a request in a flight.
+/// The role that a request has in a flight.
 pub(super) enum CacheFlightRole {
     /// The request leads: it is sent to the origin.
     Lead(LedFlight),
     /// The request follows: it waits for the end of the flight.
     Follow(flight::FlightWait<FlightEnd>),
-    /// There is no flight, because responses for the key are not reusable.
+    /// The request is sent alone: there is no flight, because responses for the key are not
+    /// reusable.
     Alone,
 }
 
@@ -79,7 +81,7 @@ impl CacheFlights {
         }
     }
 
-    /// Returns whether responses for a [`CacheKey`] are known not to be reusable.
+    /// Returns whether responses for a [`CacheKey`] are remembered as not reusable.
     fn is_uncacheable(&self, key: &CacheKey, now: BootInstant) -> bool {
         let known = self.uncacheable.lock();
         known.get(key).is_some_and(|until| now < *until)
@@ -88,8 +90,8 @@ impl CacheFlights {
 
 /// A flight that a request leads. The flight ends when this value is dropped.
 pub(super) struct LedFlight {
-    /// The same flight among processes. The lease ends first, so that the next leader in this
-    /// process can claim it again.
+    /// The lease of the same flight among processes. It is released before the flight in this
+    /// process ends, so that the next leader in this process can claim it again.
     pub(super) lease: Option<FlightLease>,
     flight: flight::Flight<CacheKey, FlightEnd>,
 }
@@ -99,7 +101,7 @@ impl LedFlight {
         self.flight.key
     }
 
-    /// Ends the flight with a [`FlightEnd`] for its followers.
+    /// Ends the flight, and reports the [`FlightEnd`] to its followers.
     pub(super) fn end(self, end: FlightEnd) {
         let Self { lease, flight } = self;
         drop(lease);

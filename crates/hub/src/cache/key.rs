@@ -12,15 +12,16 @@ use crate::files::hex;
 use crate::redact::{FieldKind, is_credential};
 use crate::request::Request;
 
-/// Hashes the fields that `Vary` names.
+/// Hashes the text of the header fields that `Vary` names.
 pub(super) fn hash(bytes: &[u8]) -> Digest {
     Digest(Sha256::digest(bytes).into())
 }
 
-/// The key space of a request: a stored response serves only requests of the same space.
+/// The key space of a request. A stored response serves only requests of the same space.
 ///
-/// The hub stores bodies decoded, a relay stores them as sent. A response in a private cache must
-/// not be served from a shared one.
+/// Requests of the hub and relayed requests have different spaces, because the hub stores bodies
+/// decoded, a relay as sent. A private and a shared cache have different spaces, because a response
+/// in a private cache must not be served from a shared one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeySpace {
     Own,
@@ -40,8 +41,8 @@ impl KeySpace {
         }
     }
 
-    /// Returns the [`CacheKey`] of a URL in its exact form. Its entries are responses to GET, which
-    /// serve GET and HEAD.
+    /// Returns the [`CacheKey`] of a URL, compared in its exact form. Entries under this key are
+    /// responses to GET, which also serve HEAD.
     pub(super) fn key(self, url: &Url) -> CacheKey {
         let mut hash = Sha256::new();
         hash.update(match self {
@@ -54,10 +55,11 @@ impl KeySpace {
     }
 }
 
-/// Returns the [`CacheKey`] of the flight of equal requests: with the same URL and header fields.
+/// Returns the [`CacheKey`] of a flight. Requests share a flight if they have the same URL and
+/// header fields.
 ///
-/// Fields that trace a request do not count. If a response depends on such a field, its `Vary`
-/// names the field, and the requests that waited are sent.
+/// The fields in `ignored`, which only trace a request, do not count. If a response depends on such
+/// a field, its `Vary` names the field, and each request that waited is sent after all.
 pub(super) fn of_flight(key: &CacheKey, headers: &HeaderMap, ignored: &[HeaderName]) -> CacheKey {
     let mut hash = Sha256::new();
     hash.update(b"flight");
@@ -70,10 +72,10 @@ pub(super) fn of_flight(key: &CacheKey, headers: &HeaderMap, ignored: &[HeaderNa
 
 /// Replaces the credentials of a request by an identity: the role and a hash of all credentials.
 ///
-/// The variant of a stored response covers `Authorization`. So a response to one of several
-/// credentials, cookies or roles is never served to another, even if the origin sends no `Vary`.
-/// Every field that is not known to be harmless counts as a credential: a miss is better than a
-/// leak. Fields in `ignored` do not count, unless they are credentials.
+/// A stored response is selected by `Authorization`, which becomes this identity. So a response for
+/// one set of credentials, cookies or role is never served to another, even if the origin sends no
+/// `Vary`. Every field that is not known to be harmless counts as a credential, because a miss is
+/// better than a leak. Fields in `ignored` do not count, unless they are known credentials.
 pub(super) fn set_identity(
     headers: &mut HeaderMap,
     role: Role,
@@ -93,8 +95,9 @@ pub(super) fn set_identity(
     headers.insert(AUTHORIZATION, identity);
 }
 
-/// Marks a request of a shared cache that has credentials in a field other than `Authorization`.
-/// RFC 9111 section 3.5 then applies to that field as well, and decides if the response is stored.
+/// Marks a request of a shared cache as having credentials if they are in a field other than
+/// `Authorization`. RFC 9111 section 3.5 then decides whether the response is stored, as it does
+/// for `Authorization`.
 pub(super) fn mark_credentials(headers: &mut HeaderMap, secrets: &[HeaderName]) {
     if headers.contains_key(AUTHORIZATION) {
         return;
@@ -108,7 +111,7 @@ pub(super) fn mark_credentials(headers: &mut HeaderMap, secrets: &[HeaderName]) 
     }
 }
 
-/// Returns a digest of the fields that count, or `None` without such fields.
+/// Returns a digest of the fields that count; `None` if the request has no such field.
 fn digest_of(
     headers: &HeaderMap,
     counts: impl Fn(&HeaderName, &HeaderValue) -> bool,
@@ -118,7 +121,7 @@ fn digest_of(
     (count > 0).then(|| hex(&hash.finalize()))
 }
 
-/// Adds the wanted fields to a hash in the order of their names, and returns their number.
+/// Adds the wanted fields to a hash, sorted by name, and returns their number.
 fn hash_fields(
     hash: &mut Sha256,
     headers: &HeaderMap,

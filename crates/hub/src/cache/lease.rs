@@ -1,7 +1,8 @@
-//! Flights among processes: a lease in the store of the cache.
+//! Flights among processes, by a lease in the store of the cache.
 //!
-//! The process with the lease sends its request to the origin and renews the lease meanwhile. The
-//! other processes look the key up again when it changes. The lease of a process that died expires.
+//! The process that has the lease sends its request to the origin, and renews the lease meanwhile.
+//! The other processes wait for a change of the key, and then look it up again. If the process
+//! dies, its lease expires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +16,10 @@ use crate::clock::{BootInstant, Runtime};
 const FLIGHT_LEASE_DURATION: Duration = Duration::from_secs(20);
 /// The time between two renewals of a lease.
 const LEASE_RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
-/// The time between two checks of a waiting process for a change of the key.
+/// The time between two checks of a waiting process whether the key has changed.
 const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The lease of a flight among processes, released when dropped.
+/// The lease of a flight among processes. Dropping it releases the lease.
 pub(super) struct FlightLease(Arc<HeldLease>);
 
 struct HeldLease {
@@ -29,23 +30,23 @@ struct HeldLease {
 
 impl Drop for FlightLease {
     fn drop(&mut self) {
-        // The call queues the release: there is nothing to wait for.
+        // The call only queues the release, so there is nothing to wait for.
         drop(self.0.store.release(&self.0.key, self.0.holder));
     }
 }
 
 /// The role of this process in a flight.
 pub(super) enum LeaseClaim {
-    /// This process sends the request to the origin.
+    /// This process has the lease, and sends the request to the origin.
     Lead(FlightLease),
-    /// Another process sends the request. Its lease lasts until this instant at most.
+    /// Another process sends the request. Its lease expires at this instant at the latest.
     Wait(BootInstant),
-    /// Responses for the key are not reusable: every request is sent alone.
+    /// Responses for the key are not reusable, so every request is sent alone.
     Alone,
 }
 
 impl StoredResponses {
-    /// Claims the flight of a [`CacheKey`] among processes.
+    /// Claims the lease for the flight of a [`CacheKey`] among processes.
     pub(super) async fn claim(&self, key: CacheKey, runtime: &Arc<dyn Runtime>) -> LeaseClaim {
         let until = runtime.boot() + FLIGHT_LEASE_DURATION;
         match self.store.claim(&key, self.holder, until).await {
@@ -83,7 +84,7 @@ impl StoredResponses {
     }
 }
 
-/// The keys of an entry and its flight, with their change counts before the look-up.
+/// The keys of an entry and of its flight, with the change counts that they had before the look-up.
 pub(super) struct WatchedKeys<'a> {
     pub(super) key: &'a CacheKey,
     pub(super) flight: &'a CacheKey,

@@ -1,6 +1,7 @@
-//! Looking up a hop: a stored response, or a plan for the request to the origin.
+//! The look-up of a hop. Its result is a stored response, or a plan for the request to the origin.
 //!
-//! A look-up may join a flight of equal requests. It then looks again when the flight has ended.
+//! A look-up may join a flight of equal requests. When the flight has ended, the look-up is
+//! repeated.
 
 use std::sync::Arc;
 
@@ -23,19 +24,20 @@ use crate::exchange::{Delivery, HopContext, HopResponse};
 use crate::journey::{CacheUse, ForwardReason, RequestTrack, StaleReason};
 use crate::target::NamedHop;
 
-/// Maximum number of damaged stored bodies before a request bypasses the cache.
+/// Maximum number of damaged stored bodies that a look-up skips before its request bypasses the
+/// cache.
 const MAX_DAMAGED: u32 = 3;
 
 /// The result of the look-up of a hop.
 pub(crate) enum CacheLookup<T> {
     /// A stored response: the request needs no permit.
     Served(HopResponse<T>),
-    /// The request has to be sent, according to the [`CachePlan`]. Without a plan, the cache does
-    /// not store the response.
+    /// The request has to be sent. The [`CachePlan`] says what the cache does with the response;
+    /// without a plan, nothing.
     Request(Option<Box<CachePlan>>),
 }
 
-/// The use of a stored response for a request.
+/// The way in which a stored response may be used for a request.
 enum StoredResponseUse {
     Serve(StoredAnswer, CacheUse),
     Ask(Box<CachePlan>, FlightPatience),
@@ -43,7 +45,7 @@ enum StoredResponseUse {
     NotCached,
 }
 
-/// The permission to wait for the flight of another request.
+/// The permission to wait for the flight of another request, or not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FlightPatience {
     Allowed,
@@ -52,10 +54,10 @@ enum FlightPatience {
 
 impl FlightPatience {
     fn of<D: Delivery>(context: &HopContext<'_, D, NamedHop>, access: CacheAccess) -> Self {
-        // A streamed body is stored at the pace of its reader. Other requests do not wait for that,
-        // unless the reader is a relay, which reads as fast as the body arrives.
+        // A streamed body is stored only as fast as its reader reads it, so other requests do not
+        // wait for it. A relay is an exception, because it reads as fast as the body arrives.
         let is_slow = D::STREAMS && context.request.relay.is_none();
-        // A response to HEAD is not stored, and says nothing about GET.
+        // A response to HEAD is not stored, and cannot be reused for GET.
         let is_head = context.hop.method == Method::HEAD;
         if access == CacheAccess::Refresh || is_slow || is_head || context.request.is_solo {
             Self::No
@@ -66,16 +68,16 @@ impl FlightPatience {
 }
 
 impl ResponseCache {
-    /// Returns the [`CacheAccess`] of a request: its own, otherwise the configured one.
+    /// Returns the [`CacheAccess`] that a request chooses, otherwise the configured one.
     fn access_of(&self, request: &crate::request::Request) -> CacheAccess {
         request.cache.unwrap_or(self.config.cache.access)
     }
 
-    /// Looks up a hop, and waits for an equal request in flight.
+    /// Looks up a hop, and waits for an equal request in flight if there is one.
     ///
     /// # Errors
     /// Returns [`ErrorKind::NotCached`] if only a stored response is allowed and the cache has
-    /// none, and the error of a stored response that cannot be delivered.
+    /// none. Returns the error of a stored response that cannot be delivered.
     pub(crate) async fn look_up<D: Delivery>(
         &self,
         context: &HopContext<'_, D, NamedHop>,
@@ -86,7 +88,7 @@ impl ResponseCache {
         let usable = self.stored.as_ref().filter(|_| {
             access != CacheAccess::Bypass
                 && has_answers
-                // A body may be part of the query, and the key does not cover it.
+                // A request with a body may be a query, and the key does not include its body.
                 && context.hop.body.is_empty()
                 && context.delivery.may_be_cached()
                 && (context.request.relay.is_some() || !context.hop.headers.contains_key(RANGE))
@@ -136,7 +138,8 @@ impl ResponseCache {
                             track.note_cache(context.target, used, answered.head.status);
                             return Ok(CacheLookup::Served(answered));
                         }
-                        // The store has dropped the damaged body.
+                        // The store has dropped the damaged entry, so that the next look-up finds
+                        // another, or none.
                         Err(ServeFailure::Damaged) if damaged < MAX_DAMAGED => damaged += 1,
                         Err(ServeFailure::Damaged) => return Ok(CacheLookup::Request(None)),
                         Err(ServeFailure::Failed(kind)) => return Err(kind),
@@ -148,7 +151,8 @@ impl ResponseCache {
                 StoredResponseUse::Ask(plan, FlightPatience::Allowed) => {
                     let CacheQuestion { key, headers, .. } = &plan.question;
                     let flight = key::of_flight(key, headers, context.request.ignored_fields());
-                    // Read before the flight is joined, so that its end is not missed.
+                    // The counts are read before the flight is joined, so that a change by its end
+                    // is not missed.
                     let watched = WatchedKeys {
                         key,
                         flight: &flight,
@@ -168,7 +172,7 @@ impl ResponseCache {
         }
     }
 
-    /// Joins the flight of a request without a usable stored response.
+    /// Joins the flight of a request that has no usable stored response.
     async fn fly<D: Delivery>(
         &self,
         cache: &StoredResponses,
@@ -191,8 +195,8 @@ impl ResponseCache {
                 }
                 CacheFlightRole::Lead(flight) => *led = Some(flight),
             }
-            // Another flight may have stored its response between the look-up and the beginning of
-            // this flight.
+            // Another flight may have stored its response after the look-up and before this flight
+            // began.
             if cache.store.changes(watched.key) != watched.key_changes {
                 return Ok(FlightDecision::LookAgain);
             }
@@ -202,7 +206,8 @@ impl ResponseCache {
         }
         match cache.claim(*watched.flight, &self.runtime).await {
             LeaseClaim::Lead(lease) => {
-                // Only the entry counts: the claim itself has changed the flight.
+                // Only a change of the entry counts, because the claim itself has changed the key
+                // of the flight.
                 let is_new = cache.store.changes(watched.key) != watched.key_changes;
                 if let Some(led) = led {
                     led.lease = Some(lease);
@@ -224,18 +229,19 @@ impl ResponseCache {
                 if self.patiently(changed, context, track).await?.is_some() {
                     return Ok(FlightDecision::LookAgain);
                 }
-                // Other requests of this process may wait longer: one of them leads.
+                // Ends the flight in this process, so that another of its requests, which may wait
+                // longer, can lead.
                 drop(led.take());
                 Ok(FlightDecision::Alone)
             }
         }
     }
 
-    /// Waits for `work` of another request until the deadline of this one.
+    /// Waits for `work` of another request, at most until the deadline of this one.
     ///
-    /// A relayed request waits for at most [`RelayMode::hold`](crate::RelayMode::hold), because the
-    /// other request may have to wait longer than its own would. `None` means that it is sent
-    /// alone.
+    /// A relayed request waits at most [`RelayMode::hold`](crate::RelayMode::hold): the other
+    /// request may have to wait longer for its permit than this one would. Returns `None` after
+    /// that time, and the request is then sent alone.
     async fn patiently<D, T>(
         &self,
         work: impl Future<Output = T>,
@@ -257,7 +263,7 @@ impl ResponseCache {
         Ok(waited)
     }
 
-    /// Returns the [`CacheQuestion`] of a hop: its key, its fields and its freshness rules.
+    /// Returns the [`CacheQuestion`] of a hop: its key, header fields and freshness rules.
     fn question<D>(
         &self,
         cache: &StoredResponses,
@@ -291,7 +297,7 @@ impl ResponseCache {
         }
     }
 
-    /// Returns the fields that are sent, with an identity in place of credentials.
+    /// Returns the header fields of the request, with an identity in place of its credentials.
     fn fields<D>(
         &self,
         cache: &StoredResponses,
@@ -312,7 +318,7 @@ impl ResponseCache {
         Arc::new(fields)
     }
 
-    /// Decides on the [`StoredResponseUse`] for a request.
+    /// Decides on the [`StoredResponseUse`] of a stored response for a request.
     fn judge<D: Delivery>(
         &self,
         cache: &StoredResponses,
@@ -380,7 +386,7 @@ impl ResponseCache {
     }
 }
 
-/// Returns the reason for serving a stale response without a request, if that is allowed.
+/// Returns the reason why a stale response may be served without a request; `None` if it may not.
 fn stale_reason(
     may_serve: StaleUse,
     access: CacheAccess,
@@ -407,7 +413,7 @@ enum FlightDecision {
     Lead,
     /// The request is sent alone.
     Alone,
-    /// The cache may have a response by now.
+    /// The cache may have a response by now, so the look-up is repeated.
     LookAgain,
 }
 

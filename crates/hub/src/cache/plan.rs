@@ -1,4 +1,4 @@
-//! The plan of the cache for a response of the origin: validate, store, or serve stale.
+//! The plan of the cache for a hop whose request is sent to the origin.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::flights::LedFlight;
 use crate::journey::ForwardReason;
 use crate::response::ResponseHead;
 
-/// Returns the [`ForwardReason`] of a request to the origin, or `None` if a fresh response is
+/// Returns the [`ForwardReason`] why a request is sent to the origin; `None` if a fresh response is
 /// stored.
 pub(super) fn forward_of(reuse: &ReuseDecision) -> Option<ForwardReason> {
     Some(match reuse {
@@ -34,12 +34,12 @@ pub(super) fn forward_of(reuse: &ReuseDecision) -> Option<ForwardReason> {
     })
 }
 
-/// The facts of a hop that the cache needs: key, rules, method and fields.
+/// The facts of a hop on which the cache decides: key, rules, method and header fields.
 pub(crate) struct CacheQuestion {
     pub(super) key: CacheKey,
     pub(super) rules: FreshnessRules,
     pub(super) method: Method,
-    /// The fields that are sent, with an identity in place of credentials.
+    /// The header fields of the request, with an identity in place of its credentials.
     pub(super) headers: Arc<HeaderMap>,
 }
 
@@ -52,13 +52,14 @@ impl CacheQuestion {
     }
 }
 
-/// The plan of the cache for a hop whose request is sent to the origin: validate, store, or serve
-/// stale.
+/// The plan of the cache for a hop whose request is sent to the origin. The cache then validates or
+/// replaces the stored response, stores the new one, or serves a stale one if the origin fails.
 pub(crate) struct CachePlan {
     pub(super) question: CacheQuestion,
-    /// The [`InvalidationStamp`] of the key before the request was sent.
+    /// The [`InvalidationStamp`] of the key from before the request was sent. It shows whether the
+    /// key was invalidated since.
     pub(super) since: InvalidationStamp,
-    /// The [`StoredAnswer`] to validate, or to serve if the origin fails.
+    /// The [`StoredAnswer`] to validate, or to serve if the origin fails; `None` if nothing is stored.
     pub(super) stored: Option<StoredAnswer>,
     pub(super) validators: Validators,
     pub(super) may_serve: StaleUse,
@@ -66,21 +67,22 @@ pub(crate) struct CachePlan {
     pub(super) progress: Arc<Mutex<ExchangeProgress>>,
 }
 
-/// The progress of the exchange with the origin.
+/// The state of the exchange with the origin, as far as it has come.
 #[derive(Default)]
 pub(super) struct ExchangeProgress {
     /// The instants at which the last request was sent and its response received.
     pub(super) times: Option<ExchangeTimes>,
     /// The [`CacheStoreResult`] of the response.
     pub(super) kept: CacheStoreResult,
-    /// `true` if a 304 confirmed another response: the request is then sent without validators.
+    /// `true` if a 304 confirmed a response other than the stored one. The request is then sent
+    /// again without validators.
     pub(super) is_unconditional: bool,
 }
 
 /// The result of storing a response of the origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CacheStoreResult {
-    /// The response has not ended, or broke off.
+    /// The response is not stored, because its body has not ended or broke off.
     #[default]
     Nothing,
     /// The response is stored and fresh, so that it serves the next request.
@@ -89,7 +91,8 @@ pub(super) enum CacheStoreResult {
     Stale,
     /// The response must not be stored, for the reason in [`NotStored`].
     Not(NotStored),
-    /// The response is too large, was invalidated meanwhile, or the store cannot be written.
+    /// The response is not stored, because it is too large, was invalidated meanwhile, or the store
+    /// cannot be written.
     Failed,
 }
 
@@ -101,7 +104,7 @@ impl CachePlan {
         }
     }
 
-    /// Returns whether the request has the validators of a stored response.
+    /// Returns whether the request will have the validators of a stored response.
     pub(crate) fn is_conditional(&self) -> bool {
         !self.validators.is_empty() && !self.progress.lock().is_unconditional
     }
@@ -111,7 +114,7 @@ impl CachePlan {
         head.status == StatusCode::NOT_MODIFIED && self.is_conditional()
     }
 
-    /// Records the [`ExchangeTimes`] of the exchange.
+    /// Records the [`ExchangeTimes`]: when the request was sent and its response received.
     pub(super) fn note_times(&self, times: ExchangeTimes) {
         self.progress.lock().times = Some(times);
     }

@@ -1,4 +1,4 @@
-//! Serving a stored response in the [`Delivery`] of the request.
+//! Serves a stored response through the [`Delivery`] of the request.
 
 use std::borrow::Borrow;
 
@@ -22,7 +22,8 @@ pub(crate) enum ServeFailure {
 }
 
 impl ResponseCache {
-    /// Serves a [`StoredAnswer`] to a hop: its head with the current age, and its body or a range.
+    /// Serves a [`StoredAnswer`] to a hop. The head has the current age; the body is whole, or the
+    /// range that the request demands.
     ///
     /// # Errors
     /// Returns [`ServeFailure::Damaged`] for a damaged body, and [`ServeFailure::Failed`] if the
@@ -39,7 +40,8 @@ impl ResponseCache {
             headers: &context.hop.headers,
         };
         let sent = match answer(request, stored, entry.body_length()) {
-            // The whole response is also correct for a range request (RFC 9110 section 14.2).
+            // This delivery serves no ranges. The whole response is correct, too (RFC 9110 section
+            // 14.2).
             ServedPart::Part { .. } | ServedPart::Unsatisfiable { .. }
                 if context.request.relay.is_none() =>
             {
@@ -49,7 +51,8 @@ impl ResponseCache {
         };
         let (status, mut headers) = stored.head(sent, stored.age(self.runtime.wall()));
         if matches!(sent, ServedPart::Whole) && context.request.relay.is_some() {
-            // The origin may have sent chunks without a length, which is known by now.
+            // The origin may have sent chunks without a length. The length of the stored body is
+            // known.
             headers
                 .entry(CONTENT_LENGTH)
                 .or_insert_with(|| entry.body_length().into());

@@ -1,5 +1,4 @@
-//! Storing a response of the origin while its body is read: the cache is a second recipient of the
-//! body.
+//! Stores a response of the origin in the cache while its reader reads the body.
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use crate::exchange::HopContext;
 use crate::redact::redact;
 use crate::response::ResponseHead;
 
-/// Maximum length in bytes of a body that other requests wait for while it streams.
+/// Maximum announced length of a body that other requests wait for while it is read, in bytes.
 const MAX_AWAITED_BODY_BYTES: u64 = 1 << 20;
 
 /// A response that is stored while its body is read.
@@ -33,15 +32,15 @@ pub(crate) struct StoringResponse {
     /// The [`CacheStoreResult`] of this response once it is stored.
     result: CacheStoreResult,
     progress: Arc<Mutex<ExchangeProgress>>,
-    /// The flight that ends with the body, if the attempt ends earlier than the body.
+    /// The flight that the end of the body ends, if the attempt itself ends before the body.
     flight: Option<LedFlight>,
 }
 
 impl StoringResponse {
-    /// Takes over the flight that waits for the response, if other requests can use it.
+    /// Takes over the flight in which other requests wait for the response, if they can use it.
     ///
-    /// Requests do not wait for a body of more than [`MAX_AWAITED_BODY_BYTES`]: their own bodies
-    /// would begin at once.
+    /// Requests do not wait for a body of more than [`MAX_AWAITED_BODY_BYTES`]. If they are sent
+    /// themselves, their own bodies begin at once.
     pub(crate) fn lead(&mut self, plan: &CachePlan, announced: Option<u64>) {
         if self.result != CacheStoreResult::Fresh {
             return;
@@ -63,7 +62,8 @@ impl StoringResponse {
         }
     }
 
-    /// Drops the response because its body broke off, and releases all waiting requests.
+    /// Drops the response because its body broke off, and ends the flight, so that no request waits
+    /// for it.
     pub(crate) fn fail(mut self) {
         self.release(FlightEnd::Failed);
     }
@@ -74,7 +74,7 @@ impl StoringResponse {
         }
     }
 
-    /// Stores the response after the end of its body. Returns whether the response is stored.
+    /// Stores the response after the end of its body. Returns whether that succeeded.
     pub(crate) async fn commit(self) -> bool {
         let is_whole = self.stored.is_whole(self.length);
         let is_stored = is_whole && self.writer.commit().await == cache::StoreOutcome::Yes;
@@ -94,18 +94,18 @@ impl StoringResponse {
     }
 }
 
-/// The form of a response body: encoded or decoded.
+/// The form of a response body: encoded as the origin sent it, or decoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Coding {
     /// The encoded form in which the origin sent the body.
     AsSent,
-    /// The decoded form. Headers that describe the encoded form do not apply to it.
+    /// The decoded form. Header fields that describe the encoded form do not apply to it.
     Decoded,
 }
 
 impl ResponseCache {
-    /// Begins to store a response. Returns `None` if the response must not be stored or confirms a
-    /// stored one.
+    /// Begins to store a response. Returns `None` if the response must not be stored, or if it only
+    /// confirms a stored one.
     pub(crate) fn keep<D>(
         &self,
         plan: &CachePlan,
@@ -119,7 +119,8 @@ impl ResponseCache {
         }
         let cache = self.stored.as_ref()?;
         let headers = described(&head.headers, coding);
-        // Later pages may need the cookies that this response sets.
+        // A response that sets cookies is not stored, because a response from the cache would not
+        // set them, and later pages may need them.
         let sets_cookies = context.request.jar().is_some() && headers.contains_key(SET_COOKIE);
         let response = OriginResponse {
             status: head.status,
@@ -165,7 +166,7 @@ impl ResponseCache {
         })
     }
 
-    /// Records the times of an exchange as [`ExchangeTimes`] on the wall clock.
+    /// Records the [`ExchangeTimes`] of an exchange in the plan, on the wall clock.
     pub(crate) fn note_exchange(&self, plan: &CachePlan, sent: BootInstant, answered: BootInstant) {
         let (now, wall) = (self.runtime.boot(), self.runtime.wall());
         let at = |instant: BootInstant| {
@@ -187,14 +188,14 @@ impl ResponseCache {
         }
         for url in invalidates(method, head.status, &head.headers, &context.target.url) {
             for space in KeySpace::ALL {
-                // The store itself reports its failures.
+                // The result is ignored, because the store itself reports its failures.
                 let _ = cache.store.invalidate(&space.key(&url)).await;
             }
         }
     }
 }
 
-/// Returns the headers that describe the body in its stored form.
+/// Returns the header fields that describe the body in the form in which it is stored.
 fn described(headers: &HeaderMap, coding: Coding) -> HeaderMap {
     let mut headers = headers.clone();
     if coding == Coding::Decoded {

@@ -1,4 +1,4 @@
-//! The steps after a response of the origin: a 304 renews the stored response, and a stale response
+//! The steps after a response of the origin. A 304 renews the stored response, and a stale response
 //! may replace a failure.
 
 use std::sync::Arc;
@@ -22,12 +22,13 @@ use crate::response::ResponseHead;
 pub(crate) enum ValidatedResponse<T> {
     /// The result for the caller.
     Final(Result<HopResponse<T>, ErrorKind>),
-    /// A 304 that confirms another response: the request must be sent again without conditions.
+    /// A 304 confirmed a response other than the stored one. The request must be sent again without
+    /// validators.
     RequestAgain,
 }
 
 impl ResponseCache {
-    /// Processes the result of the request that a [`CachePlan`] belongs to: renews the stored
+    /// Processes the result of a request according to its [`CachePlan`]: renews the stored
     /// response, serves a stale one, and ends the flight.
     pub(crate) async fn validate<D: Delivery>(
         &self,
@@ -48,7 +49,8 @@ impl ResponseCache {
             }
             response => self.or_stale(plan, context, response, track).await,
         };
-        // Only the head is used: a body that is still arriving is not shared between threads.
+        // Only the head is borrowed across the next wait, because a body that is still arriving
+        // cannot be shared between threads.
         if let Some(head) = response.as_ref().ok().map(|response| &*response.head) {
             self.take_head(cache, plan, context, head).await;
             let is_new = track.journey.cache == CacheUse::None;
@@ -73,7 +75,7 @@ impl ResponseCache {
         ValidatedResponse::Final(response)
     }
 
-    /// Renews a stored response with a 304. Returns `None` if the 304 confirms another response.
+    /// Renews a stored response by a 304. Returns `None` if the 304 confirms another response.
     async fn renew(
         &self,
         cache: &StoredResponses,
@@ -85,7 +87,7 @@ impl ResponseCache {
         let updated = update(&chosen.stored, exchange, &plan.question.rules, &key::hash);
         let (renewed, kept) = match updated {
             Update::Mismatch => {
-                // The store itself reports its failures.
+                // The result is ignored, because the store itself reports its failures.
                 let _ = cache.store.remove(&chosen.entry).await;
                 plan.progress.lock().is_unconditional = true;
                 return None;
@@ -146,7 +148,8 @@ impl ResponseCache {
         }
     }
 
-    /// Serves a stale response in place of a failure of the origin (RFC 5861 section 4).
+    /// Returns a stale response instead of a failure of the origin (RFC 5861 section 4), if one may
+    /// be served; otherwise the failure.
     async fn or_stale<D: Delivery>(
         &self,
         plan: &CachePlan,
@@ -161,7 +164,7 @@ impl ResponseCache {
             _ => return response,
         };
         let now = self.wall();
-        // A relay that cannot reach the origin is disconnected (RFC 9111 section 4.2.4).
+        // A relay whose origin cannot be reached counts as disconnected (RFC 9111 section 4.2.4).
         let is_disconnected =
             context.request.relay.is_some() && matches!(response, Err(ErrorKind::Fault { .. }));
         let may_serve =
@@ -180,7 +183,8 @@ impl ResponseCache {
         }
     }
 
-    /// Renews or drops the stored response to GET according to a response to HEAD (RFC 9111 section
+    /// Renews or drops the stored response to GET, depending on a response to HEAD (RFC 9111
+    /// section
     /// 4.3.5).
     async fn take_head<D>(
         &self,
@@ -228,14 +232,14 @@ impl ResponseCache {
         self.runtime.wall()
     }
 
-    /// Ends a flight, and remembers its key if responses are not reusable.
+    /// Ends a flight. If the response is not reusable, remembers the key of the flight.
     fn end_flight(&self, cache: &StoredResponses, flight: LedFlight, end: FlightEnd) {
         if end == FlightEnd::Uncacheable {
             let now = self.runtime.boot();
             cache.flights.remember_uncacheable(flight.key(), now);
             if cache.sharing == Sharing::Processes {
                 let until = now + UNCACHEABLE_MEMORY;
-                // The call queues the write: there is nothing to wait for.
+                // The call only queues the write, so there is nothing to wait for.
                 drop(cache.store.remember_uncacheable(&flight.key(), until));
             }
         }
@@ -243,7 +247,7 @@ impl ResponseCache {
     }
 }
 
-/// Returns the [`FlightEnd`] for the requests that wait for this result.
+/// Returns the [`FlightEnd`] that a result means for the requests that wait for it.
 fn end_of<T>(kept: CacheStoreResult, response: &Result<HopResponse<T>, ErrorKind>) -> FlightEnd {
     let failed =
         |status: StatusCode| status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
@@ -252,7 +256,7 @@ fn end_of<T>(kept: CacheStoreResult, response: &Result<HopResponse<T>, ErrorKind
         (_, Ok(response)) if failed(response.head.status) => FlightEnd::Failed,
         (_, Ok(_)) => FlightEnd::Uncacheable,
         (_, Err(ErrorKind::Fault { .. })) => FlightEnd::Failed,
-        // Refusals, deadlines and cancellations concern only the leader.
+        // A refusal, a deadline or a cancellation concerns only the leader.
         (_, Err(_)) => FlightEnd::Abandoned,
     }
 }

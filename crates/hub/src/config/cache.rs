@@ -1,4 +1,4 @@
-//! The resolved `cache` section: its store, and the lifetimes that the operator adds.
+//! The resolved `cache` section: the store of the cache, and the lifetimes that the operator adds.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ use url::Url;
 
 use super::values::{LookUp, LookUps};
 
-/// Query parameters that mark a page of a list. The content of pages changes with every new record.
+/// Query parameters that mark a page of a list. Such pages get no added lifetime, because their
+/// content changes with every new record.
 const PAGE_PARAMETERS: [&str; 9] = [
     "cursor",
     "cursormark",
@@ -29,7 +30,7 @@ const PAGE_PARAMETERS: [&str; 9] = [
 pub struct CacheConfig {
     /// `true` if responses are stored and reused.
     pub enabled: bool,
-    /// The directory of the store, if one is configured.
+    /// The directory of the store; `None` if none is configured.
     pub directory: Option<PathBuf>,
     /// Maximum size of all stored responses, in bytes.
     pub max_bytes: u64,
@@ -45,35 +46,36 @@ pub struct CacheConfig {
     pub hosts: HashMap<Host, [CacheRules; 3]>,
 }
 
-/// The use of the cache by a request.
+/// The way in which a request uses the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheAccess {
-    /// Fresh stored responses serve the request, and a new response is stored.
+    /// A fresh stored response is returned if there is one. Otherwise the request is sent, and its
+    /// response is stored.
     #[default]
     Normal,
-    /// The same as [`CacheAccess::Normal`], but stored errors such as 404 do not serve the request.
+    /// Like [`CacheAccess::Normal`], but a stored error such as 404 is not returned.
     SkipErrors,
     /// The request is sent to the origin, and its response is stored.
     Refresh,
     /// The cache is not used.
     Bypass,
-    /// Only the cache is used, stale responses included: nothing is sent.
+    /// Only a stored response is returned, even a stale one. The request is never sent.
     Offline,
 }
 
-/// The rules that the operator adds to the declarations of an origin.
+/// The rules that the operator adds to those that an origin declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheRules {
-    /// The [`Overrides`]: added lifetimes, and the choice to bypass the cache.
+    /// The [`Overrides`]: added lifetimes, or bypassing the cache.
     pub overrides: Overrides,
-    /// The [`LookUps`] that the lifetimes apply to, or `None` for all URLs. Pages of a list are
+    /// The [`LookUps`] that the added lifetimes are for; `None` for all URLs. Pages of a list are
     /// always excluded.
     pub lookups: Option<LookUps>,
 }
 
 impl CacheConfig {
     /// Returns the [`FreshnessRules`] for a URL and role. Files are not cached, because downloads
-    /// keep their own validators.
+    /// keep validators of their own.
     #[must_use]
     pub fn rules(&self, host: &Host, role: Role, url: &Url) -> FreshnessRules {
         let own = self.hosts.get(host).unwrap_or(&self.defaults);
@@ -91,7 +93,7 @@ impl CacheConfig {
 }
 
 impl CacheRules {
-    /// Returns whether the lifetimes apply to a URL.
+    /// Returns whether the added lifetimes are for a URL.
     fn are_for(&self, url: &Url) -> bool {
         let is_named = self
             .lookups
@@ -111,7 +113,7 @@ impl LookUp {
     }
 }
 
-/// Returns whether a URL is a page of a list. Page number 1 counts as a look-up instead.
+/// Returns whether a URL is a page of a list. Page number 1 is not, but counts as a look-up.
 fn is_page(url: &Url) -> bool {
     url.query_pairs().any(|(name, value)| {
         let is_first = name.eq_ignore_ascii_case("page") && value == "1";

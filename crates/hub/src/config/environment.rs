@@ -1,8 +1,8 @@
 //! Configuration from environment variables.
 //!
-//! `DOCSTOKG_RLIMIT__HOST__ROLE=rates:30/SECOND,max_delay_ms:150`. Shells cannot export dots and
-//! hyphens, so that `_` may replace them. Such a name must match exactly one of the hosts that
-//! lower layers name.
+//! An example is `DOCSTOKG_RLIMIT__HOST__ROLE=rates:30/SECOND,max_delay_ms:150`. Shells cannot
+//! export names with dots and hyphens, so `_` may replace these in the host. Such a name must match
+//! exactly one of the hosts that lower layers of the configuration name.
 
 use std::path::PathBuf;
 
@@ -83,7 +83,8 @@ pub(crate) struct Environment {
     unknown: Vec<String>,
 }
 
-/// Selects the variables that the hub reads. Empty variables count as unset.
+/// Selects the variables that the hub reads, and sorts them by their effect. Empty variables count
+/// as unset.
 pub(crate) fn split(variables: &[(String, String)]) -> Environment {
     let mut environment = Environment::default();
     for (name, value) in variables
@@ -120,7 +121,8 @@ pub(crate) fn split(variables: &[(String, String)]) -> Environment {
 }
 
 impl Environment {
-    /// Reads the variables as a layer of [`Settings`] over `below`, whose hosts are the known ones.
+    /// Reads the variables as a layer of [`Settings`] above `below`. The hosts in `below` are those
+    /// that a name with `_` may match.
     pub(crate) fn settings(&self, below: &Settings, problems: &mut Vec<ConfigProblem>) -> Settings {
         let mut settings = Settings::default();
         for (name, value) in &self.overrides {
@@ -205,7 +207,7 @@ fn host_and_role(
     known_host(host, below, source, problems).map(|host| (host, role))
 }
 
-/// Returns a [`ConfigProblem`] for an unknown variable, with the nearest known name.
+/// Returns a [`ConfigProblem`] for an unknown variable, which suggests the nearest known name.
 pub fn unknown_variable<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> ConfigProblem {
     let source = ValueSource::Environment(name.into());
     ConfigProblem::without_key(&source, "this variable is not known and has no effect")

@@ -10,7 +10,7 @@ use docstokg_policy::role::Role;
 use super::settings::{BreakerSettings, HostSettings, Settings};
 use super::values::host_name;
 
-/// The values of the command line, as text.
+/// The values of the hub's command-line options, as text.
 #[derive(Clone, Debug, Default)]
 pub struct CommandLineFlags {
     /// Values of `--rate`, such as `HOST:ROLE=rates:25/SECOND+10000/HOUR,max_delay_ms:150`.
@@ -34,14 +34,14 @@ pub struct CommandLineFlags {
     pub deadline: Option<String>,
 }
 
-/// The short names of keys in `--aimd`.
+/// Short names of keys that `--aimd` accepts.
 const AIMD_ALIASES: Aliases<3> = [
     ("increase", "increase_step_pct"),
     ("decrease", "decrease_step_pct"),
     ("window", "window_s"),
 ];
 
-/// The short names of keys in `--breaker`.
+/// Short names of keys that `--breaker` accepts.
 const BREAKER_ALIASES: Aliases<5> = [
     ("reset", "reset_timeout_s"),
     ("reset_ceiling", "reset_ceiling_s"),
@@ -50,7 +50,7 @@ const BREAKER_ALIASES: Aliases<5> = [
     ("jitter", "jitter_ms"),
 ];
 
-/// Reads the flags as a layer of [`Settings`].
+/// Reads the options as a layer of [`Settings`].
 pub(crate) fn settings(flags: &CommandLineFlags, problems: &mut Vec<ConfigProblem>) -> Settings {
     let mut settings = Settings::default();
     for text in &flags.rate {
@@ -74,7 +74,7 @@ pub(crate) fn settings(flags: &CommandLineFlags, problems: &mut Vec<ConfigProble
         .fold(settings, |below, upper| upper.over(below))
 }
 
-/// Reads the flags that set one key each, and `--aimd`.
+/// Reads `--aimd`, and the options that set a single key.
 fn single_values(flags: &CommandLineFlags, problems: &mut Vec<ConfigProblem>) -> Vec<Settings> {
     let mut layers = Vec::new();
     let flagged: [(&str, &[&str], &Option<String>); 4] = [

@@ -1,4 +1,5 @@
-//! Loading the configuration: the layers defaults < shipped < file < environment < flags.
+//! Loads the configuration from its layers. From lowest to highest precedence, these are the
+//! defaults, the shipped values, the file, the environment and the command line.
 
 use std::path::{Path, PathBuf};
 
@@ -16,18 +17,19 @@ use super::{BackendKind, Config};
 
 const SHIPPED: &str = include_str!("../../data/shipped.yaml");
 
-/// The sources of a configuration.
+/// The sources from which a configuration is loaded.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigSources {
     /// The path of the configuration file, if one is given.
     pub file: Option<PathBuf>,
     /// The environment variables, as names and values.
     pub environment: Vec<(String, String)>,
-    /// The [`CommandLineFlags`] with the values of the command line.
+    /// The values of the command line, as [`CommandLineFlags`].
     pub flags: CommandLineFlags,
-    /// The program's default [`BackendKind`], or `None` for the library's default: memory.
+    /// The [`BackendKind`] that applies unless the user sets another; `None` for the library's
+    /// default, which is memory.
     pub backend: Option<BackendKind>,
-    /// `true` if the program stores responses by default. The library's default is `false`.
+    /// `true` if responses are stored unless the user decides otherwise.
     pub caches: bool,
 }
 
@@ -57,7 +59,7 @@ impl AsRef<Settings> for HubAlone {
     }
 }
 
-/// Returns the [`Config`] that the program ships with.
+/// Returns the [`Config`] of the shipped values alone, without those of a user.
 ///
 /// # Errors
 /// Returns [`ConfigProblems`] only if the shipped file is invalid, which the tests exclude.
@@ -65,7 +67,22 @@ pub fn shipped() -> Result<Config, ConfigProblems> {
     load(&ConfigSources::default()).map(|(config, _)| config)
 }
 
-/// Reads all layers of the hub's sections. Sections of other crates are not read.
+/// Loads the hub's sections from all layers. Returns them resolved and as written. Sections of
+/// other crates are not read.
+///
+/// ```
+/// use docstokg_hub::config::flags::CommandLineFlags;
+/// use docstokg_hub::config::load::{ConfigSources, load};
+/// use docstokg_hub::policy::rate::rates_in_words;
+/// use docstokg_hub::{Host, Role};
+///
+/// let rate = vec!["api.example:metadata=rates:5/SECOND".to_owned()];
+/// let flags = CommandLineFlags { rate, ..CommandLineFlags::default() };
+/// let (config, _) = load(&ConfigSources { flags, ..ConfigSources::default() })?;
+/// let windows = config.limits.windows_of(&Host::parse("api.example")?, Role::Metadata);
+/// assert_eq!(rates_in_words(&windows), "5 a second");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// Returns every problem in every layer, each with its position.
@@ -74,7 +91,7 @@ pub fn load(sources: &ConfigSources) -> Result<(Config, Settings), ConfigProblem
     Ok((config, read.hub))
 }
 
-/// Returns the paths of the files that [`layers`] reads.
+/// Returns the paths of the configuration files that [`layers`] reads.
 #[must_use]
 pub fn files(sources: &ConfigSources) -> Vec<PathBuf> {
     let environment = environment::split(&sources.environment);
@@ -83,8 +100,8 @@ pub fn files(sources: &ConfigSources) -> Vec<PathBuf> {
     files.into_iter().flatten().collect()
 }
 
-/// Reads all [`Layers`] for a program whose sections include the hub's. The program adds the
-/// variables and flags of its own sections, and resolves all of them.
+/// Reads all [`Layers`] for a program that has the hub's sections and others. The program adds the
+/// variables and options of its own sections, and then resolves the result.
 #[must_use]
 pub fn layers<T: Section + From<Settings> + AsRef<Settings>>(sources: &ConfigSources) -> Layers<T> {
     let mut layers = Layers::<T>::default();
@@ -106,8 +123,8 @@ pub fn layers<T: Section + From<Settings> + AsRef<Settings>>(sources: &ConfigSou
     layers
 }
 
-/// Reads a configuration file. A file with the keys of a single section is read as that section,
-/// with a warning.
+/// Reads a configuration file. If its keys are those of a single section, the file is read as that
+/// section, with a warning.
 fn whole_or_section<T: Section + From<Settings>>(
     path: &Path,
     problems: &mut Vec<ConfigProblem>,
@@ -139,7 +156,7 @@ fn section_alone<T: Section>(name: &str, path: &Path, problems: &mut Vec<ConfigP
     }
 }
 
-/// Reads the shipped values of known hosts, and adds the program's own defaults.
+/// Reads the shipped values of known hosts, and adds the defaults of the program.
 fn shipped_settings(sources: &ConfigSources, problems: &mut Vec<ConfigProblem>) -> Settings {
     let Some(mut node) = read_text(SHIPPED, "shipped.yaml", problems) else {
         return Settings::default();

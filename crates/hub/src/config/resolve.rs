@@ -1,4 +1,5 @@
-//! Resolution of [`Settings`] to a [`Config`]: fills in defaults and reports contradictions.
+//! Resolution of [`Settings`] to a [`Config`]: fills in defaults, and reports values that
+//! contradict each other.
 
 use std::time::Duration;
 

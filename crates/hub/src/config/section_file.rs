@@ -28,7 +28,8 @@ impl SectionFile {
         let limits = declared::<LimitsSettings>();
         let breakers = declared::<BreakersSettings>();
         let keys = keys(node);
-        // `resolvers` is both a section and a key of `breakers`, so that it decides nothing.
+        // `resolvers` is both a section and a key of `breakers`, so it does not show which of the
+        // two the file is.
         let any = |own: &Json, others: [&Json; 2]| {
             let is_own = |key: &&str| has(own, key) && !others.iter().any(|other| has(other, key));
             keys.iter().any(is_own)
@@ -53,7 +54,7 @@ impl SectionFile {
     }
 }
 
-/// Returns the JSON schemas of the keys that a section declares.
+/// Returns the keys that a section declares, with their JSON schemas.
 fn declared<T: Section>() -> Json {
     T::schema()["properties"].take()
 }

@@ -1,7 +1,7 @@
-//! The hub's sections as written: every key is optional, and every value has its position.
+//! The hub's sections as written. Every key is optional, and every value has its position.
 //!
 //! Each group of keys is declared once, with the documentation and the default of every key. A
-//! program with further sections has [`Settings`] beside them, at the same level.
+//! program with further sections combines them with [`Settings`] at the same level.
 
 use docstokg_config::{
     ByName, ConfigKey, ConfigProblem, MapReader, NamedSections, Section, section,
@@ -40,7 +40,7 @@ section! {
 
 /// Warnings about settings that are valid, but probably not intended.
 ///
-/// Warnings have no key. They belong to the layer in which they were found.
+/// Warnings have no key in the configuration. Each belongs to the layer in which it was found.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigWarnings(pub Vec<ConfigProblem>);
 

@@ -1,4 +1,4 @@
-//! The effective limits as a table.
+//! The limits that are in force, as a table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use docstokg_policy::role::Role;
 
 use super::{BudgetLimits, Config, RoleLimits};
 
-/// Returns a hint for changing the limits of a host and role.
+/// Returns a sentence that tells the user how to change the limits of a host and role.
 #[must_use]
 pub fn change_hint(host: &str, role: Role) -> String {
     format!("to change it: --rate {host}:{role}=rates:RATES, or limits.hosts in the configuration")
 }
 
-/// A row of the table of limits.
+/// A row of the table of limits, for one host and role.
 #[derive(Clone, Debug)]
 pub struct LimitRow {
     /// The host, or `*` for all hosts without an entry.
@@ -25,8 +25,8 @@ pub struct LimitRow {
     pub role: Role,
     /// The [`RoleLimits`]: rates, waits and concurrency, each with its source.
     pub limits: RoleLimits,
-    /// The [`BudgetLimits`] of kinds of requests, by name. Only rows of the metadata role have
-    /// kinds.
+    /// The [`BudgetLimits`] of kinds of requests, by the name of the kind. Only rows of the
+    /// metadata role have kinds.
     pub kinds: Vec<(Arc<str>, BudgetLimits)>,
     /// Keys whose shipped value for this host applies, although the user's `limits.defaults` set
     /// another value.
@@ -78,8 +78,8 @@ fn by_key(limits: &RoleLimits) -> [(&'static str, &ValueSource); 4] {
     ]
 }
 
-/// Returns the effective limits of a [`Config`]: the defaults first, then each known host by name.
-/// If `only` is given, the rows are those of this host.
+/// Returns the limits of a [`Config`] that are in force: first the defaults, then those of each
+/// known host, sorted by name. If `only` is given, returns the rows of that host alone.
 #[must_use]
 pub fn limit_rows(config: &Config, only: Option<&Host>) -> Vec<LimitRow> {
     let row = |host: &str, role, limits: &RoleLimits| LimitRow::new(host, role, limits, config);
@@ -112,7 +112,7 @@ fn says_something(limits: &RoleLimits, defaults: &RoleLimits) -> bool {
     limits != defaults
 }
 
-/// Formats the rates of [`RoleLimits`] for people. No rates are `unlimited`.
+/// Formats the rates of [`RoleLimits`] for people. An empty list becomes `unlimited`.
 #[must_use]
 pub fn rates_text(limits: &RoleLimits) -> String {
     if limits.rates.value.is_empty() {

@@ -1,4 +1,5 @@
-//! Types of values that only the hub has: rates, statuses, hosts and the location of a store.
+//! Types of configuration values that only the hub needs: rates, statuses, hosts and the location
+//! of a store.
 
 use docstokg_config::node::ConfigValue;
 use docstokg_config::setting::whole;
@@ -106,14 +107,14 @@ impl Setting for RateList {
     }
 }
 
-/// The choice of limits to learn from refusals: `off`, `tighten`, or `up_to: RATE`.
+/// The limits that the hub learns from refusals: `off`, `tighten`, or `up_to: RATE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LearnSetting {
     /// Limits are not learned.
     Off,
-    /// Learned limits are below the configured ones.
+    /// The hub learns limits below the configured ones.
     Tighten,
-    /// Learned limits replace the default windows, up to this rate.
+    /// The hub searches for the limit, up to this rate. Learned limits replace the default windows.
     UpTo(Window),
 }
 
@@ -201,10 +202,10 @@ impl Setting for StatusList {
     }
 }
 
-/// Parses the name of a [`Host`] as a key or value of the configuration. Wildcards are invalid.
+/// Parses a key or value of the configuration as the name of a [`Host`]. Wildcards are invalid.
 ///
 /// # Errors
-/// Returns the problem, and the text to write instead.
+/// Returns the problem as text, with the text to write instead.
 pub(super) fn host_name(text: &str) -> Result<Host, String> {
     match text.trim() {
         "*" => Err(
@@ -252,7 +253,8 @@ impl Setting for HostList {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookUps(pub Vec<LookUp>);
 
-/// The beginning of a path, and optionally of a parameter's value.
+/// A description of look-ups: the beginning of their path, and optionally that of a parameter's
+/// value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookUp {
     /// The beginning of the path.

@@ -1,14 +1,15 @@
-//! A single content encoding: its decoder, and the output that counts bytes and stops at the caps.
+//! The decoding of a single content encoding: the decoder, and its output, which counts bytes and
+//! stops at the caps.
 
 use std::io::{self, Write};
 
 use super::DecodeError;
 
-/// Maximum output of a stage in one step, in bytes: four times the expansion of honest encoders,
-/// which is at most a thousandfold.
+/// Maximum output of a stage in one step, in bytes. Honest encoders compress by a factor of at most
+/// a thousand; the value is four times what that yields for the input of one step.
 pub(super) const STEP_OUTPUT: usize = 16 << 20;
 
-/// Returns the [`DecodeStage`] of an encoding, or `None` for an encoding that the hub does not
+/// Returns the [`DecodeStage`] of an encoding; `None` for an encoding that the hub does not
 /// request.
 pub(super) fn stage(name: &str) -> Option<Box<dyn DecodeStage>> {
     Some(match name {
@@ -30,7 +31,7 @@ pub(super) fn stage(name: &str) -> Option<Box<dyn DecodeStage>> {
     })
 }
 
-/// A decoder with its output.
+/// The decoder of one encoding, with its output.
 pub(super) trait DecodeStage: Send {
     fn push(&mut self, bytes: &[u8]) -> io::Result<()>;
     fn end(&mut self) -> io::Result<()>;
@@ -110,8 +111,8 @@ impl DecodeStage for zstd::stream::zio::Writer<CappedOutput, zstd::stream::raw::
     }
 }
 
-/// Decoder of "deflate", which is zlib by the RFC and bare deflate by some servers. The first byte
-/// decides.
+/// The decoder of "deflate". The RFC means zlib by that name, and some servers send bare deflate;
+/// the first byte shows which.
 struct Inflate {
     engine: Option<flate2::Decompress>,
     out: CappedOutput,

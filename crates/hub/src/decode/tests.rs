@@ -95,8 +95,8 @@ fn more_than_three_encodings_are_refused_however_many_are_named() {
     );
 }
 
-/// Empty members take time and yield no output. Each step does little work, even if the members are
-/// the output of another stage.
+/// Empty members take time to decode and yield no output. Each step must do little work, even if
+/// they are the output of another stage.
 #[test]
 fn empty_members_are_decoded_in_small_steps() {
     let members: Vec<u8> = encode("gzip", b"").repeat(8_000);
@@ -121,7 +121,7 @@ fn empty_members_are_decoded_in_small_steps() {
     }
 }
 
-/// The output of an outer stage is limited as well, even if an inner stage yields no bytes.
+/// The output of the first stage is limited, too, even if the second stage yields no bytes.
 #[test]
 fn a_bomb_between_two_stages_is_stopped() {
     let inner: Vec<u8> = encode("gzip", b"").repeat(1 << 20);
@@ -206,8 +206,8 @@ fn garbage_and_cut_bodies_are_malformed() {
 }
 
 proptest::proptest! {
-    /// Decoding any bytes in any chain of decoders ends within the caps, and in a bounded number of
-    /// steps.
+    /// Decoding arbitrary bytes by any chain of decoders ends within the caps, and after a bounded
+    /// number of steps.
     #[test]
     fn fuzz_a_chain_of_decoders_ends_within_its_caps(
         chain in proptest::collection::vec(0..4_usize, 1..4),

@@ -1,5 +1,5 @@
-//! The beginning and the end of a file, kept while it is written. The type of a file is thus known
-//! without reading the file again.
+//! The beginning and the end of a file, remembered while it is written, so that the type of the
+//! file can be determined without reading it again.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -57,9 +57,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The ends of a file do not depend on the pieces in which it arrives.
+        /// The remembered ends do not depend on the pieces in which the file arrives.
         #[test]
-        fn the_ends_are_those_of_the_whole(
+        fn file_ends_of_pieces_equal_those_of_the_whole(
             lengths in prop::collection::vec(0_usize..5_000, 0..40),
         ) {
             let length: usize = lengths.iter().sum();

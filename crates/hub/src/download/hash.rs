@@ -1,5 +1,5 @@
-//! The SHA-256 of a file, computed while its body arrives. Small bodies are hashed where they are
-//! read. A large body gets a thread, so that the next piece is read while the last one is hashed.
+//! The SHA-256 of a file, computed while its body arrives. A small body is hashed by the task that
+//! reads it. A large body is hashed by a thread, so that the next piece is read at the same time.
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -7,8 +7,8 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Minimum size in bytes of a body that is hashed by a thread.
 const MIN_THREADED_BYTES: u64 = 4 << 20;
-/// The number of bytes that are sent to the thread together. Waking each other for every piece
-/// would take most of the time of both threads.
+/// The number of bytes that are sent to the thread together. With smaller messages, the two threads
+/// would spend most of their time waking each other.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Maximum number of chunks that wait to be hashed.
 const MAX_WAITING_CHUNKS: usize = 8;
@@ -28,7 +28,7 @@ enum ChunkHasher {
     },
 }
 
-/// Pieces that are sent to the thread together.
+/// Pieces that will be sent to the thread together.
 #[derive(Default)]
 struct PieceBatch {
     pieces: Vec<Bytes>,
@@ -36,7 +36,7 @@ struct PieceBatch {
 }
 
 impl PieceBatch {
-    /// Adds a piece. Returns all collected pieces when they reach [`CHUNK_BYTES`].
+    /// Adds a piece. When the pieces reach [`CHUNK_BYTES`], returns and removes all of them.
     fn put(&mut self, piece: Bytes) -> Option<Vec<Bytes>> {
         self.bytes += piece.len();
         self.pieces.push(piece);
@@ -49,7 +49,7 @@ impl PieceBatch {
 }
 
 impl FileHashing {
-    /// Continues from the hash of the bytes that a file already has.
+    /// Continues from `hash`, which covers the bytes that a file already has.
     pub(crate) fn from(hash: Sha256) -> Self {
         Self {
             seen: 0,
@@ -70,7 +70,8 @@ impl FileHashing {
             ChunkHasher::Inline(hash) => hash.update(piece),
             ChunkHasher::Threaded { chunk, chunks, .. } => {
                 if let Some(full) = chunk.put(piece.clone()) {
-                    // The thread ends only after this side, so that it always receives the chunk.
+                    // The thread runs until this sender is dropped, so it always receives the
+                    // chunk.
                     let _ = chunks.send(full).await;
                 }
             }
@@ -105,7 +106,7 @@ fn threaded(mut hash: Box<Sha256>) -> Option<ChunkHasher> {
                 hash.update(&piece);
             }
         }
-        // The receiver may have been cancelled.
+        // If the receiver was cancelled, no task needs the digest.
         let _ = done.send(*hash);
     };
     std::thread::Builder::new()

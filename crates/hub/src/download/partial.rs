@@ -1,7 +1,7 @@
 //! Downloads that resume after an interruption (RFC 9110 sections 13.1.5 and 14).
 //!
-//! The part file has a stable name beside the final one. A note beside the part file has a
-//! fingerprint of its URL and a strong validator, with which a later attempt requests the rest.
+//! An unfinished file (the part file) has a stable name beside the final one. A note beside it has
+//! a fingerprint of its URL and a strong validator, by which a later attempt requests the rest.
 //! Without a validator, the next attempt starts from the beginning.
 
 use std::fs::File;
@@ -22,21 +22,20 @@ use url::Url;
 use super::FileEnds;
 use crate::files::hex;
 
-/// Minimum length in bytes of a body whose note is written before the body is read. A killed
-/// process then need not download the body again.
+/// Minimum announced length of a body whose note is written before the body is read, in bytes. So a
+/// large download can be resumed even if the process is killed.
 const MIN_NOTED_BYTES: u64 = 1 << 20;
-/// Minimum age of `Last-Modified` for a strong validator, relative to the response (RFC 9110
-/// section
-/// 8.8.2.2).
+/// Minimum time by which `Last-Modified` must be older than the response to be a strong validator
+/// (RFC 9110 section 8.8.2.2).
 const CERTAIN_AGE: Duration = Duration::from_secs(60);
 
-/// The content of a note: the origin of a part file.
+/// The content of a note: where a part file comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PartFileNote {
     /// A fingerprint of the URL. The URL itself may contain credentials, which are never written to
     /// disk.
     url: String,
-    /// The validator for `If-Range`.
+    /// The validator that `If-Range` sends with the request for the rest.
     validator: String,
 }
 
@@ -45,13 +44,14 @@ struct PartFileNote {
 pub(crate) struct ResumableDownload {
     part: PathBuf,
     note: PathBuf,
-    /// `true` if there is a note, even an unreadable one.
+    /// `true` if there is a note, even if it cannot be read.
     noted: bool,
-    /// The [`PartFileNote`] with which the rest was requested.
+    /// The [`PartFileNote`] whose validator was sent with the request for the rest; `None` if the
+    /// whole body was requested.
     asked_by: Option<PartFileNote>,
 }
 
-/// A part file that is open for writing, and the facts about the bytes that it already has.
+/// A part file that is open for writing, with the number and hash of the bytes that it already has.
 pub(crate) struct BegunDownload {
     pub(crate) file: File,
     pub(crate) hash: Sha256,
@@ -59,14 +59,14 @@ pub(crate) struct BegunDownload {
     pub(crate) bytes: u64,
 }
 
-/// The meaning of a response to a request for the rest.
+/// The use of a response to a request for the rest of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResumeStart {
-    /// The body is complete, so that the file starts from the beginning.
+    /// The response has the whole body, so that the file starts from the beginning.
     Anew,
-    /// The body continues after this number of bytes.
+    /// The response has the rest of the body after this number of bytes.
     After(u64),
-    /// The response does not fit, and the part file is useless.
+    /// The response cannot be used with the part file, which is removed.
     Useless,
 }
 
@@ -89,11 +89,11 @@ impl ResumableDownload {
         &self.part
     }
 
-    /// Adds the headers that request the rest, if the part file can be continued. Returns the
+    /// If the part file can be continued, adds the headers that request the rest, and returns the
     /// length of the part file.
     pub(crate) fn ask_for_rest(&mut self, url: &Url, headers: &mut HeaderMap) -> Option<u64> {
         let text = read_note(&self.note);
-        // An unreadable note must be removed later as well.
+        // A note that cannot be read must be removed later, too.
         self.noted = !text
             .as_ref()
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -113,8 +113,8 @@ impl ResumableDownload {
         Some(length)
     }
 
-    /// Returns the [`ResumeStart`] that a response allows. Only the complete rest of the same
-    /// version may be appended.
+    /// Returns the [`ResumeStart`] for a response. The response is appended only if it is the
+    /// complete rest of the same version of the file.
     pub(crate) fn start(
         &self,
         asked: Option<u64>,
@@ -129,7 +129,8 @@ impl ResumableDownload {
                     ResumeStart::Useless
                 }
             }
-            // Either no part was requested, or the part file is at least as long as the whole file.
+            // Either a part was sent that was not requested, or the part file is at least as long
+            // as the whole file.
             (None, StatusCode::PARTIAL_CONTENT) | (Some(_), StatusCode::RANGE_NOT_SATISFIABLE) => {
                 ResumeStart::Useless
             }
@@ -137,7 +138,8 @@ impl ResumableDownload {
         }
     }
 
-    /// Checks `Content-Range` and the validators of a 206 (RFC 9110, 14.4 and 15.3.7.3).
+    /// Returns whether a 206 continues the part file after `length` bytes, by its `Content-Range`
+    /// and validators (RFC 9110 sections 14.4 and 15.3.7.3).
     fn is_the_rest(&self, length: u64, headers: &HeaderMap) -> bool {
         let text = |name| {
             headers
@@ -172,8 +174,8 @@ impl ResumableDownload {
             && own.is_none_or(|own| own == note.validator)
     }
 
-    /// Opens the part file, to continue or to start from the beginning. Returns the file with the
-    /// hash of its present bytes.
+    /// Opens the part file as `start` demands: to continue it, or to start from the beginning.
+    /// Returns the file with the hash of the bytes that it keeps.
     ///
     /// # Errors
     /// Returns an [`io::Error`] if the part file cannot be opened or read.
@@ -181,7 +183,7 @@ impl ResumableDownload {
         let (mut hash, mut ends) = (Sha256::new(), FileEnds::default());
         let ResumeStart::After(length) = start else {
             self.forget();
-            // An existing entry may be a link: remove the entry instead of writing through it.
+            // An existing entry may be a link, so it is removed instead of written through.
             remove(&self.part)?;
             let file = File::options()
                 .write(true)
@@ -229,14 +231,15 @@ impl ResumableDownload {
         })
     }
 
-    /// Writes the note of a large body before the body is read, because the process may be killed.
+    /// Writes the note of a large body before the body is read, so that it exists even if the
+    /// process is killed.
     pub(crate) fn note_begun(&mut self, url: &Url, headers: &HeaderMap, expected: Option<u64>) {
         if expected.is_some_and(|length| length >= MIN_NOTED_BYTES) {
             self.note(url, headers);
         }
     }
 
-    /// Writes the note, if the headers have a strong validator.
+    /// Writes the note if the headers have a strong validator.
     pub(crate) fn note(&mut self, url: &Url, headers: &HeaderMap) {
         if let Some(validator) = strong_validator(headers)
             && let Ok(text) = serde_json::to_vec(&PartFileNote {
@@ -244,12 +247,12 @@ impl ResumableDownload {
                 validator,
             })
         {
-            // Without a note, the next attempt starts from the beginning.
+            // If the note cannot be written, the next attempt starts from the beginning.
             self.noted = write_note(&self.note, &text).is_ok();
         }
     }
 
-    /// Returns whether the part file can be resumed.
+    /// Returns whether the part file has a note.
     pub(crate) fn is_noted(&self) -> bool {
         self.noted
     }
@@ -262,7 +265,8 @@ impl ResumableDownload {
     }
 }
 
-/// Returns the flags that refuse links, and do not wait for the other end of a pipe.
+/// Returns flags for opening a file: links are refused, and opening a pipe does not wait for its
+/// other end.
 fn no_follow() -> i32 {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     i32::try_from(flags.bits()).unwrap_or_default()
@@ -299,7 +303,8 @@ fn fingerprint(url: &Url) -> String {
     hex(&Sha256::digest(url.as_str().as_bytes()))
 }
 
-/// Returns a validator that surely differs between two versions of a body, or `None`.
+/// Returns a validator that is certain to differ between two versions of a body; `None` if the
+/// headers have no such validator.
 fn strong_validator(headers: &HeaderMap) -> Option<String> {
     let text = |name| {
         headers

@@ -1,8 +1,8 @@
-//! Durable renames in batches: while a batch is synchronised, the next one is collected.
+//! Durable renames in batches. While one batch is synchronised, the next one is collected.
 //!
 //! The contents of a file are synchronised before its rename. Each directory is synchronised once
-//! per batch, after all renames. So many small files need about as many synchronisations as there
-//! are batches, and no name appears before its contents are safe.
+//! per batch, after all renames in it. So the number of synchronisations depends on the batches and
+//! not on the number of files, and no name appears before its contents are on the disk.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// A file whose contents are written, and whose rename waits.
+/// A file whose contents are written, but which is not synchronised and renamed yet.
 struct PendingSync {
     file: File,
     part: PathBuf,

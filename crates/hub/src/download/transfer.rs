@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The progress of a download. The hub writes the numbers, and the caller reads them.
+/// The progress of a download. The hub updates the numbers, and the caller reads them.
 #[derive(Debug, Default)]
 pub struct Transfer {
     received: AtomicU64,
-    /// Zero if the server declares no length.
+    /// The expected size of the whole file in bytes; zero if it is unknown.
     expected: AtomicU64,
 }
 
@@ -17,13 +17,13 @@ impl Transfer {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Returns the size of the whole file in bytes, if the server declares a length.
+    /// Returns the size of the whole file in bytes; `None` if the server declares no length.
     #[must_use]
     pub fn expected(&self) -> Option<u64> {
         Some(self.expected.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
-    /// Begins an attempt with `there` existing bytes and `more` expected ones.
+    /// Begins an attempt that continues after `there` existing bytes, with `more` bytes expected.
     pub(crate) fn begin(&self, there: u64, more: Option<u64>) {
         self.received.store(there, Ordering::Relaxed);
         let whole = more.map_or(0, |more| there.saturating_add(more));

@@ -1,4 +1,4 @@
-//! A refused request: the refusing breaker or limit, the reason, and the end of the refusal.
+//! A refused request: the breaker or limit that refused it, the reason, and the end of the refusal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,14 +32,15 @@ pub struct RefusedRequest {
 pub enum RefusedBy {
     /// The breaker or limit of the host, or of its site.
     Host,
-    /// The breaker of the resolver with this name.
+    /// The breaker of the resolver that this value names.
     Resolver(Arc<str>),
-    /// The breaker of this process's local connectivity: other processes may reach the host.
+    /// The breaker of this process's local connectivity. Other processes may reach the host.
     Network,
 }
 
 impl RefusedBy {
-    /// Returns the name of the resolver whose breaker refused the request.
+    /// Returns the name of the resolver whose breaker refused the request; `None` if another part
+    /// refused it.
     #[must_use]
     pub fn resolver(&self) -> Option<&str> {
         if let Self::Resolver(name) = self {
@@ -69,7 +70,7 @@ impl RefusedRequest {
         }
     }
 
-    /// Returns the reason in one or two words, as in events.
+    /// Returns the reason in one or two words, as events show it.
     #[must_use]
     pub fn reason(&self) -> String {
         match &self.refusal.reason {

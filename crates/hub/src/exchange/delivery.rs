@@ -1,8 +1,8 @@
 //! Deliveries: the ways in which the body of a final response reaches the caller.
 //!
-//! Each [`Delivery`] has its own output type. Bodies for memory or a file are read during the
-//! attempt, so that a body that breaks off is a failed attempt. A streamed body is read by the
-//! caller: it keeps the permits, and settles them at its end.
+//! Each [`Delivery`] has its own output type. A body for memory or a file is read during the
+//! attempt, so that the attempt fails if the body breaks off. A streamed body is read by the caller
+//! after the attempt. Such a body keeps the permits of the attempt, and settles them at its end.
 
 mod file;
 
@@ -32,27 +32,28 @@ use crate::target::RoutedHop;
 /// Maximum number of bytes that are read of a response that the caller does not need.
 pub(super) const PREVIEW_BYTES: usize = 64 << 10;
 
-/// A body, or the beginning of a body that the delivery does not apply to, such as an error page.
+/// The body of a response in the form of the delivery or, if the caller does not need it, its
+/// beginning.
 pub(crate) enum DeliveredBody<T> {
     /// The body in the form of the delivery.
     Body(T),
-    /// The beginning of the body, in memory.
+    /// The beginning of a body that is not delivered, such as an error page.
     Preview(Bytes),
 }
 
 /// A way in which the body of a final response reaches the caller.
 pub(crate) trait Delivery: Sync {
-    /// The facts that are known before the request is sent.
+    /// The data that the delivery keeps from preparing the request until receiving the response.
     type Prepared: Send;
-    /// The body after the attempt has received it.
+    /// The body after it was received, while the attempt is not settled.
     type Received: Send;
-    /// The result for the caller.
+    /// The body in the form in which the caller receives it.
     type Output: Send;
 
     /// `true` if the caller reads the body after the attempt.
     const STREAMS: bool = false;
 
-    /// Returns the maximum size of the body in bytes, for requests without their own.
+    /// Returns the maximum size of the body in bytes, for requests that do not set their own.
     fn cap(&self, config: &TransportConfig) -> u64 {
         config.max_body
     }
@@ -72,11 +73,12 @@ pub(crate) trait Delivery: Sync {
         body: CachedBody,
     ) -> impl Future<Output = Result<DeliveredBody<Self::Output>, ServeFailure>> + Send;
 
-    /// Prepares the request before it is sent. May add headers that request a part of the body.
+    /// Prepares the request before it is sent, for example by headers that request a part of the
+    /// body.
     fn prepare(&self, url: &Url, headers: &mut HeaderMap) -> Self::Prepared;
 
-    /// Returns the reason why a response with this [`ResponseHead`] cannot be used, before its body
-    /// is read.
+    /// Returns the reason why the response with this [`ResponseHead`] cannot be used; `None` if it
+    /// can. Its body has not been read yet.
     fn objection(&self, _prepared: &mut Self::Prepared, _head: &ResponseHead) -> Option<String> {
         None
     }
@@ -91,26 +93,28 @@ pub(crate) trait Delivery: Sync {
         prepared: Self::Prepared,
     ) -> impl Future<Output = Result<DeliveredBody<Self::Received>, ReadError>> + Send;
 
-    /// Ends the attempt: settles the permits, or passes them to the body.
+    /// Ends the attempt: settles its permits, or passes them to the body, which settles them at its
+    /// end.
     fn conclude(
         received: Self::Received,
         conclusion: AttemptConclusion<'_>,
     ) -> impl Future<Output = Self::Output> + Send;
 }
 
-/// A stored body, or a part of one. A damaged body ends with an error before its last piece.
+/// A stored body, or a part of one. If the body is damaged, reading ends with an error before the
+/// last piece is returned.
 pub(crate) struct CachedBody {
     reader: StoredReader,
-    /// The number of bytes before the part.
+    /// The number of bytes to skip before the part begins.
     skip: u64,
-    /// The number of bytes of the part that are left.
+    /// The number of bytes of the part that have not been read yet.
     left: u64,
-    /// The last piece, kept until the rest of the body is verified.
+    /// The last piece, kept back until the checksum of the whole body is verified.
     last: Option<Bytes>,
 }
 
 impl CachedBody {
-    /// Creates the reader of a stored body, or of the [`ByteRange`] `part` of it.
+    /// Creates the reader of a stored body; of the [`ByteRange`] `part` of it, if given.
     pub(crate) fn new(mut reader: StoredReader, part: Option<ByteRange>) -> Self {
         let first = part.map_or(0, |part| part.first);
         let skipped = if first > 0 { reader.skip(first) } else { 0 };
@@ -122,7 +126,7 @@ impl CachedBody {
         }
     }
 
-    /// Returns the next piece, or `None` at the end.
+    /// Returns the next piece; `None` at the end.
     ///
     /// # Errors
     /// Returns a [`StoredBodyError`] if the body is damaged.
@@ -143,7 +147,8 @@ impl CachedBody {
                 return Ok(Some(piece));
             }
         }
-        // The checksum covers the whole body, and is checked at its end.
+        // The checksum covers the whole body, so the rest of it is read before the last piece is
+        // returned.
         while self.last.is_some() && !self.reader.is_verified() {
             if self.reader.next().await.transpose()?.is_none() {
                 break;
@@ -167,7 +172,7 @@ impl CachedBody {
     }
 }
 
-/// The headers of a response, and the reader of its body.
+/// A response whose body has not been read: its headers, and the reader of the body.
 pub(crate) struct UnreadAnswer<'a> {
     pub(super) url: &'a Url,
     pub(super) method: &'a Method,
@@ -194,7 +199,7 @@ impl AttemptConclusion<'_> {
             target,
             track,
         } = self;
-        // The connection becomes free before the slot.
+        // The connection becomes free before the slot, so that the next request can reuse it.
         drop(reader);
         permits.settle(AttemptReport::Origin(report), track).await;
         track.note(&target.host, target.role, || EventKind::Settled {
@@ -236,9 +241,9 @@ impl Delivery for ToMemory {
     }
 }
 
-/// The delivery of a small body in memory, and of a large one in a file without a name.
+/// The delivery that keeps a small body in memory, and writes a large one to a file without a name.
 pub(crate) struct ToSpool {
-    /// Maximum number of bytes in memory.
+    /// Maximum number of bytes of the body in memory.
     pub(crate) keep: usize,
 }
 
@@ -288,7 +293,7 @@ impl Delivery for ToSpool {
     }
 }
 
-/// The delivery to the cache only: the body is read to its end and dropped.
+/// The delivery to the cache alone: the body is read to its end, and not returned.
 pub(crate) struct ToCache;
 
 impl Delivery for ToCache {
@@ -320,10 +325,10 @@ impl Delivery for ToCache {
     }
 }
 
-/// The delivery of a body that the caller reads.
+/// The delivery of a body as a stream, which the caller reads.
 pub(crate) struct ToStream;
 
-/// A body for the caller to read.
+/// A body that the caller can read.
 pub(crate) enum OpenedBody {
     /// A body that is arriving from the origin.
     Live(Box<OpenBody>),

@@ -1,5 +1,5 @@
-//! The connection of one attempt. While the connection is dialled, the permit of the attempt counts
-//! as used now.
+//! The connection of one attempt. While it is made, the permit of the attempt counts as used at the
+//! current instant, because the origin counts a request when it arrives.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::clock::{BootInstant, BoxFuture, Runtime};
 use crate::process_pause::RequestOut;
 use crate::transport::DialObserver;
 
-/// Maximum time after a new connection in which the origin may read its first request.
+/// Maximum time after a connection is made until the origin reads the first request on it.
 ///
-/// Reasons are a slow accept, a proxy, or an unfinished handshake. Until the headers arrive, but at
-/// most for this time, the permit counts as used now.
+/// A slow accept, a proxy or an unfinished handshake can delay that. The permit counts as used at
+/// the current instant until the headers of the response arrive, but for at most this time.
 const COLD_GRACE: Duration = Duration::from_secs(1);
-/// Maximum age of a permit whose request leaves without a new stamp. The guard of the windows
-/// covers this age.
+/// Maximum age of a permit that is not stamped again when its request leaves. The guard of the
+/// windows is longer than this age.
 const MAX_FRESH_AGE: Duration = Duration::from_millis(4);
 
 /// Observes the connection of one attempt, as the [`DialObserver`] of the transport.
@@ -33,26 +33,26 @@ pub(super) struct DialWatch {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DialStage {
-    /// The connection comes from the pool, as far as is known.
+    /// The request uses a connection of the pool, unless a new one has to be made.
     Pooled,
-    /// A pooled connection with a permit that was too old when the request left: the permit counts
-    /// as used now until the response.
+    /// As [`DialStage::Pooled`], but the permit was too old when the request left. Until the
+    /// response, it counts as used at the current instant.
     Late,
-    /// The connection is being made since this instant.
+    /// A new connection is being made, since the instant in the value.
     Dialling(BootInstant),
-    /// The connection is made. Its beginning and its end are `since` and `at`.
+    /// The connection was made from `since` to `at`.
     Up { since: BootInstant, at: BootInstant },
 }
 
 impl DialStage {
-    /// Returns whether the request left over a connection that had served earlier requests.
+    /// Returns whether the request left over a connection that may have served earlier requests.
     pub(super) fn is_reused(self) -> bool {
         matches!(self, Self::Pooled | Self::Late)
     }
 }
 
 impl DialWatch {
-    /// Creates the observer of a request that leaves at `sent`.
+    /// Creates the observer for a request that leaves at `sent`.
     pub(super) fn leaving(
         permit: &Arc<PermitState>,
         runtime: &Arc<dyn Runtime>,
@@ -77,8 +77,8 @@ impl DialWatch {
         })
     }
 
-    /// Returns the instant until which the headers are awaited. A connection that is still being
-    /// made cannot be up before now.
+    /// Returns the instant until which the headers are waited for. If the connection is still being
+    /// made, their time begins now at the earliest.
     pub(super) fn headers_due(&self, connect: Duration, headers: Duration) -> BootInstant {
         match *self.stage.lock() {
             DialStage::Pooled | DialStage::Late => self.sent + headers,
@@ -89,8 +89,8 @@ impl DialWatch {
         }
     }
 
-    /// Ends the observation: the headers have arrived or will never arrive, so that the request has
-    /// left. Returns the [`DialStage`] in which it left.
+    /// Ends the observation, because the headers have arrived or will never arrive. Returns the
+    /// [`DialStage`] in which the request left.
     pub(super) fn over(&self, out: Option<&RequestOut<'_>>) -> DialStage {
         let met_a_pause = out.is_some_and(RequestOut::met_a_pause);
         let now = self.runtime.boot();
@@ -100,7 +100,8 @@ impl DialWatch {
         };
         let stage = std::mem::replace(&mut *self.stage.lock(), up);
         if stage == DialStage::Pooled && met_a_pause {
-            // The request arrived at an unknown time after its stamp, but not later than now.
+            // Because of the pause, the request may have arrived at any time between its stamp and
+            // now.
             self.permit.hold(COLD_GRACE);
         }
         if stage != DialStage::Pooled || met_a_pause {
@@ -125,16 +126,16 @@ impl DialObserver for DialWatch {
         Box::pin(async {
             {
                 let mut stage = self.stage.lock();
-                // A connection that comes up after the request has left over another one has no
-                // effect.
+                // A new connection that is made after the request has left over another one does
+                // not concern this request.
                 let DialStage::Dialling(since) = *stage else {
                     return Ok(());
                 };
                 let at = self.runtime.boot();
                 *stage = DialStage::Up { since, at };
             }
-            // If every request is dialled, all of them are equally late. Waiting for the headers
-            // would then only reduce the rate.
+            // If the origin closes every connection, each request needs a new one, and all are
+            // delayed equally. Waiting for the headers would then only reduce the rate.
             match self
                 .permit
                 .sent(if self.permit.closes() {
@@ -144,7 +145,8 @@ impl DialObserver for DialWatch {
                 })
                 .await
             {
-                // This process may have read a block meanwhile that the store does not know yet.
+                // This process may have read a response that blocks the site, of which the store
+                // does not know yet.
                 PermitStanding::Good if self.permit.was_blocked_since() => {
                     let reason = RefusalReason::Open {
                         reason: OpenReason::RetryAfter,

@@ -1,5 +1,5 @@
-//! Receiving a response: the headers are classified and reported, then the body is read in the
-//! delivery of the request.
+//! Receives a response: classifies and reports its headers, then reads the body in the delivery of
+//! the request.
 //!
 //! The body of an error or a redirect is read only up to [`PREVIEW_BYTES`].
 
@@ -28,12 +28,12 @@ use crate::journey::RequestTrack;
 use crate::response::ResponseHead;
 use crate::transport::{Body, IncomingResponse};
 
-/// Maximum time for reading the body of a response that blocks its site. The slots are free
-/// already, and the status is sufficient.
+/// Maximum time for reading the body of a response that blocks its site. Its status is sufficient,
+/// and its slots are free already.
 const LEFTOVER_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Minimum length in bytes of a long body. Such a body may take so long that the site learns from
-/// its headers before its end.
+/// Minimum announced length of a body that is expected to take long, in bytes. The site learns
+/// limits from the headers of such a response without waiting for its body.
 const LONG_BODY: u64 = 64 << 10;
 
 /// The reason why a body could not be delivered.
@@ -56,13 +56,13 @@ struct HeaderJudgement {
     head: Box<ResponseHead>,
     class: AttemptClass,
     retry_after: Option<Duration>,
-    /// The consequence of the attempt, if it is settled already.
+    /// The consequence of the attempt, if it was settled by the headers.
     consequence: Consequence,
     answered: BootInstant,
 }
 
 impl Wire {
-    /// Receives a response whose headers have arrived.
+    /// Receives a response after its headers have arrived.
     pub(super) async fn receive<D: Delivery>(
         &self,
         context: &HopContext<'_, D>,
@@ -127,7 +127,8 @@ impl Wire {
                 outcome: judged.class.outcome,
             }),
             Ok(DeliveredBody::Preview(preview)) => judged.finish(preview, track),
-            // The status is sufficient. A broken body is irrelevant.
+            // The caller does not need the body of this response, so it does not matter that it is
+            // broken.
             Err(ReadError::Body(
                 BodyError::Fault(..) | BodyError::Decode(_) | BodyError::TooLarge(_),
             )) if !wanted => judged.finish(Bytes::new(), track),
@@ -135,7 +136,7 @@ impl Wire {
         }
     }
 
-    /// Passes the body to the cache as well, if the cache takes part in the hop.
+    /// Also passes the body to the cache, if the cache has a plan for the hop.
     fn start_keeping<D: Delivery>(
         &self,
         context: &HopContext<'_, D>,
@@ -156,7 +157,8 @@ impl Wire {
             .keep(plan, context, &judged.head, reader.coding())
         {
             if D::STREAMS {
-                // The response is stored at the end of its body, which is after the attempt.
+                // The response is stored when its body has ended, which is after the end of the
+                // attempt.
                 keeping.lead(plan, reader.expected());
             }
             reader.keep(keeping);
@@ -185,7 +187,8 @@ impl Wire {
         BodyReader::new(body, &context.hop.method, head, limits, &self.runtime)
     }
 
-    /// Classifies the response by its headers, and reports all that cannot wait for the body.
+    /// Classifies a response by its headers, and reports everything that must not wait for the
+    /// body.
     async fn judge_headers<D: Delivery>(
         &self,
         context: &HopContext<'_, D>,
@@ -231,7 +234,8 @@ impl Wire {
         });
         let stated = self.state_quotas(context, &head, left, class, retry_after, track);
         if stated.await {
-            // The quota delays such requests. Others are not affected.
+            // The response is not a failure of the host: a declared quota delays such requests, and
+            // other requests are not affected.
             class.outcome = AttemptMeaning::Neutral;
         }
         let mut consequence = Consequence::default();
@@ -242,7 +246,7 @@ impl Wire {
             )
         {
             permit.state().note_block();
-            // All other requests must know the block now, because the body may take any time.
+            // Other requests must learn of the block now, because the body may take any time.
             let report = AttemptResult {
                 outcome: class.outcome,
                 retry_after,
@@ -267,8 +271,8 @@ impl Wire {
 
     /// Reports the quotas and limits that the rate headers declare, unless headers are ignored.
     ///
-    /// Returns whether the response is a refusal because the quota of the request's kind is used
-    /// up.
+    /// Returns `true` if the response is a refusal whose only reason is that the quota of the
+    /// request's kind is used up.
     async fn state_quotas<D: Delivery>(
         &self,
         context: &HopContext<'_, D>,
@@ -281,8 +285,8 @@ impl Wire {
         let Some((_, hints)) = &context.target.route.site.rules.headers else {
             return false;
         };
-        // A failing host does not count requests. Its declarations then look as if other clients
-        // used the quota.
+        // A failing host may not count requests, so that its quota would look as if other clients
+        // used it.
         let is_failure = class.outcome == AttemptMeaning::Failure;
         if is_failure || !rate_headers::is_stated(&head.headers) {
             return false;
@@ -306,7 +310,7 @@ impl Wire {
             is_refusal,
             is_spent_kind: is_spent,
         };
-        // If the quota does not delay the next request, the breaker and the block must.
+        // If the declared quota does not delay the next request, the breaker and the block must.
         left.permit.state_quotas(statement, track).await && is_spent
     }
 
@@ -316,7 +320,7 @@ impl Wire {
         settled_until: Option<BootInstant>,
     ) -> Result<DeliveredBody<T>, ReadError> {
         let read = if settled_until.is_some() {
-            // The slots are free already: the rest of a slow body is dropped.
+            // The slots are free already, so the rest of a slow body is dropped.
             let bound = self.runtime.boot() + LEFTOVER_TIMEOUT;
             let read = before(&*self.runtime, bound, reader.preview(PREVIEW_BYTES)).await;
             read.and_then(Result::ok).unwrap_or_default()
@@ -326,7 +330,7 @@ impl Wire {
         Ok(DeliveredBody::Preview(read))
     }
 
-    /// Returns the `Retry-After` of a response that refuses the request for now.
+    /// Returns the `Retry-After` of a response that refuses the request for now; otherwise `None`.
     fn retry_after(&self, head: &ResponseHead, class: AttemptClass) -> Option<Duration> {
         if !is_refusal(class, head.status) {
             return None;
@@ -377,12 +381,13 @@ impl<R> AttemptOutcome<R> {
     }
 }
 
-/// Returns whether a response refuses the request for now: by throttling, or by 429 or 503.
+/// Returns whether a response refuses the request for now: one that means throttling, or has status
+/// 429 or 503.
 fn is_refusal(class: AttemptClass, status: StatusCode) -> bool {
     class.outcome == AttemptMeaning::Throttled || matches!(status.as_u16(), 429 | 503)
 }
 
-/// Returns the reason why a response cannot be read, or `None` for a readable one.
+/// Returns the reason why a response cannot be read; `None` if it can. There are two such reasons:
 ///
 /// - The status is informational, so that the response is not final.
 /// - The body has a transfer coding that the hub does not request or decode.
@@ -404,7 +409,8 @@ fn unreadable(head: &ResponseHead) -> Option<String> {
     Some(format!("the transfer coding '{other}' was not asked for"))
 }
 
-/// Returns the [`BodyAhead`] of a response, by the length of its body.
+/// Returns the [`BodyAhead`] of a response: the expected time for its body, by its announced
+/// length.
 fn body_ahead(head: &ResponseHead) -> BodyAhead {
     let length = head.headers.get(CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());

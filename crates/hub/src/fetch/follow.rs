@@ -1,5 +1,5 @@
-//! The decision after the response of a hop: return it to the caller, follow a redirect, or repeat
-//! the hop with the original URL after a tentative https.
+//! The decision after the response of a hop: return it to the caller, follow a redirect, or request
+//! the original http URL after https was tried.
 
 use std::borrow::Borrow;
 
@@ -18,17 +18,17 @@ use crate::request::RedirectPolicy;
 use crate::response::ResponseHead;
 use crate::target::NamedHop;
 
-/// The hops that led to a response.
+/// The hops that a request has completed before the current response.
 pub(super) struct HopTrail<'a> {
-    /// The earlier hops.
+    /// The earlier hops, with the cookies that each sent.
     pub(super) visited: &'a mut Vec<VisitedHop>,
-    /// The cookies of the hop that received the response.
+    /// The cookies that the current hop sent.
     pub(super) cookies: Option<HeaderValue>,
 }
 
 impl HubParts {
-    /// Returns whether a tentative https failed, so that the original URL is next. Remembers a host
-    /// that cannot be reached by https.
+    /// Returns whether https was tried for an http URL and failed, so that the original URL is
+    /// requested next. If the host cannot be reached by https, remembers that.
     pub(super) fn leads_to_original<D, T>(
         &self,
         context: &HopContext<'_, D>,
@@ -47,7 +47,7 @@ impl HubParts {
         }
     }
 
-    /// Returns the next hop of a redirect, or the response itself.
+    /// Returns the next hop if the response is a redirect to follow, otherwise the response itself.
     ///
     /// # Errors
     /// Returns [`ErrorKind::Redirect`] for a redirect that must not be followed.
@@ -64,8 +64,8 @@ impl HubParts {
         }
     }
 
-    /// Returns the next [`Hop`], or `None` if the response does not redirect or redirects are not
-    /// followed.
+    /// Returns the next [`Hop`]; `None` if the response is not a redirect, or if the request does
+    /// not follow redirects.
     fn follow<D, T: Borrow<NamedHop>>(
         &self,
         context: &HopContext<'_, D, T>,

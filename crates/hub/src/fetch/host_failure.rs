@@ -1,6 +1,6 @@
-//! The cause of the last failure of a request: its host, or only this request.
+//! Decides whether the last failure of a request is due to its host, or only to this request.
 //!
-//! A failure of the host means that the same request may succeed later.
+//! After a failure of the host, the same request may succeed later.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use http::StatusCode;
 
 use crate::admission::SiteAdmission;
 use crate::clock::BootInstant;
-use crate::error::{RetryLater, StatedBy};
+use crate::error::{RefusedBy, RetryLater, StatedBy};
 use crate::exchange::AttemptFinish;
 use crate::target::RoutedHop;
 
@@ -21,21 +21,22 @@ pub(super) struct LastAttempt<'a> {
     pub(super) target: &'a RoutedHop,
     pub(super) finish: &'a AttemptFinish,
     pub(super) class: AttemptClass,
-    /// The end of the current block, if any.
+    /// The end of the current block of the site, if it is blocked.
     pub(super) open_until: Option<BootInstant>,
     /// The send time of the first attempt at this hop.
     pub(super) first_sent: BootInstant,
 }
 
 impl LastAttempt<'_> {
-    /// Returns the [`RetryLater`] of a failed host that may serve the request later. Such a host
-    /// demanded a pause, throttles, or may be down.
+    /// If the failure is due to the host, returns as a [`RetryLater`] when the same request may
+    /// succeed; otherwise `None`. Such a host demanded a pause, throttles, or may be down.
     pub(super) fn host_failure(&self, now: BootInstant) -> Option<RetryLater> {
         let route = &self.target.route;
         let failure = |wait: Duration, stated_by| RetryLater {
             host: self.target.host.clone(),
             wait: wait.max(MIN_HOST_WAIT),
             stated_by,
+            by: RefusedBy::Host,
         };
         if !matches!(
             self.class.outcome,
@@ -58,8 +59,8 @@ impl LastAttempt<'_> {
     }
 }
 
-/// Returns whether a host that failed a request may be down. If the host has since served other
-/// requests with a closed breaker, only this request fails.
+/// Returns whether the host that failed a request may be down. If its breaker stayed closed and it
+/// served other requests meanwhile, only this request fails.
 fn may_be_down(site: &SiteAdmission, finish: &AttemptFinish, first_sent: BootInstant) -> bool {
     let was_closed = site.health.is_closed_since(first_sent);
     let is_alive = site
@@ -67,15 +68,16 @@ fn may_be_down(site: &SiteAdmission, finish: &AttemptFinish, first_sent: BootIns
         .last_served()
         .is_some_and(|served| served >= first_sent);
     match finish {
-        // A later attempt does not change a name, a certificate, or this machine.
+        // The cause is a name, a certificate or this machine, which a later attempt does not
+        // change.
         AttemptFinish::Fault {
             fault: Fault::Dns | Fault::Tls | Fault::NoRoute | Fault::OpenFiles,
             ..
         } => false,
         AttemptFinish::Fault { .. } => !(is_alive && was_closed),
         AttemptFinish::Answer { head, .. } if is_outage(head.status) => !(is_alive && was_closed),
-        // A program that fails on one URL responds in the same way, so that other requests must
-        // have failed as well.
+        // A program that always fails for one URL responds in this way, too. Only if the breaker
+        // opened, other requests failed as well.
         AttemptFinish::Answer { .. } => !was_closed,
     }
 }

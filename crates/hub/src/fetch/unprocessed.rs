@@ -1,4 +1,4 @@
-//! The limit on sending a request again that the origin did not process.
+//! Limits how often a request is sent again because the origin did not process it.
 
 use std::sync::atomic::Ordering;
 
@@ -10,17 +10,17 @@ use crate::target::RoutedHop;
 /// Maximum number of times that a request is sent again while the origin serves no other request.
 const MAX_UNPROCESSED: u32 = 5;
 
-/// Counts the connections that the origin ended before it processed a request.
+/// Counts how often in a row the origin did not process a request.
 #[derive(Default)]
 pub(super) struct UnprocessedCount {
     answers: u32,
-    /// The number of unprocessed attempts in a row without a response to any other request.
+    /// The number of unprocessed attempts in a row during which no other request got a response.
     in_vain: u32,
 }
 
 impl UnprocessedCount {
-    /// Judges an attempt that the origin did not process. If the origin serves no other request
-    /// either, the attempt has failed.
+    /// Changes the outcome of an unprocessed attempt to a fault if the origin does not serve other
+    /// requests either.
     pub(super) fn judge<R>(
         &mut self,
         exchanged: AttemptOutcome<R>,
@@ -35,7 +35,8 @@ impl UnprocessedCount {
         }
     }
 
-    /// Returns whether the request may be sent again, because the origin serves other requests.
+    /// Counts an unprocessed attempt. Returns whether the request may be sent again, because the
+    /// origin served another request, or because this happened less than [`MAX_UNPROCESSED`] times.
     fn may_send_again(&mut self, target: &RoutedHop) -> bool {
         let answers = target.route.site.answers.load(Ordering::Relaxed);
         self.in_vain = if answers == self.answers {

@@ -1,29 +1,29 @@
-//! Classification of request header fields by what they reveal about the user.
-//! Pure functions, without I/O.
+//! Classification of request header fields by how much they reveal about the user. Pure functions,
+//! without I/O.
 //!
-//! [`FieldKind::of`] judges a field by the names and values that are also secrets in URLs, and by
-//! names that identify a person or a program only in header fields. Its users are:
+//! [`FieldKind::of`] recognises a credential by the names and values that are secrets in URLs, too,
+//! and by names that identify a person or a program only in header fields. The result is used by
 //!
 //! - redirects to other origins, which drop credentials;
 //! - diagnostic output, which hides them;
-//! - the cache, which separates responses by credentials and by unknown fields.
+//! - the cache, which stores responses separately by credentials and by unknown fields.
 //!
-//! A harmless field that counts as a credential costs a cache miss. An unrecognised credential
-//! leaks a response.
+//! If a harmless field is taken for a credential, the cache misses. If a credential is not
+//! recognised, a response leaks.
 
 use http::{HeaderName, HeaderValue};
 
 use super::secret::{NameContext, as_one_word, has_part, is_key, is_secret_word};
 
-/// The kind of a request header field, by what the field reveals about the user.
+/// The kind of a request header field, by how much the field reveals about the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldKind {
-    /// Describes the wanted response. An origin whose response depends on the field names it in
-    /// `Vary`.
+    /// A field that describes the wanted response. If a response depends on it, the origin must
+    /// name it in `Vary`.
     Negotiation,
-    /// Differs from request to request, or from gateway to gateway.
+    /// A field that differs from request to request, or from gateway to gateway.
     Trace,
-    /// Contains credentials, or identifies the user.
+    /// A field that contains credentials, or identifies the user.
     Credential,
     /// A field whose meaning is not known.
     Unknown,
@@ -101,7 +101,8 @@ const TRACE_FIELDS: [&str; 19] = [
     "x-request-start",
 ];
 
-/// Parts of names that indicate credentials at any position, as one word in lower case.
+/// Parts of a name that indicate credentials at any position. They are compared with the name in
+/// lower case and without separators.
 const CREDENTIAL_PARTS: [&str; 17] = [
     "auth",
     "cookie",
@@ -127,7 +128,8 @@ const ORDINARY_WORDS: [&str; 6] = [
     "assign", "author", "design", "keyboard", "keyword", "signal",
 ];
 
-/// Endings of names that identify the user, as one word in lower case.
+/// Endings of names that identify the user. They are compared with the name in lower case and
+/// without separators.
 const IDENTITY_ENDINGS: [&str; 53] = [
     "access",
     "accesscode",
@@ -196,7 +198,8 @@ const IDENTITY_WORDS: [&str; 8] = [
     "user",
 ];
 
-/// Endings of names whose values look like keys and differ from request to request.
+/// Endings of the names of trace fields, whose values look like keys but differ from request to
+/// request.
 const TRACE_ENDINGS: [&str; 5] = [
     "correlationid",
     "requestid",
@@ -218,7 +221,7 @@ const SCHEMES: [&str; 8] = [
 ];
 
 impl FieldKind {
-    /// Classifies a field by its name, then by the form of its value.
+    /// Classifies a field by its name and, if that is not sufficient, by the form of its value.
     pub(crate) fn of(name: &HeaderName, value: &HeaderValue) -> Self {
         let text = name.as_str();
         let is_negotiation = NEGOTIATION_STARTS
@@ -247,7 +250,8 @@ pub fn is_credential(name: &HeaderName, value: &HeaderValue) -> bool {
 /// Returns whether the name of a header field indicates credentials or identifies the user.
 fn is_credential_name(name: &str) -> bool {
     let word = as_one_word(name);
-    // Names of fields are in lower case here, so that `XSid` is one word.
+    // Names of fields are in lower case here, so capitals do not separate words: `XSid` is one
+    // word.
     let mut words = name
         .split(|letter: char| !letter.is_ascii_alphanumeric())
         .map(|word| word.strip_prefix('x').unwrap_or(word));
@@ -469,7 +473,7 @@ mod tests {
             ("X-Request-ID", Trace),
             ("traceparent", Trace),
             ("Uber-Trace-Id", Trace),
-            // A response may depend on these fields without saying so.
+            // A response may depend on these fields without a `Vary` that says so.
             ("X-Forwarded-Host", Unknown),
             ("X-Forwarded-Prefix", Unknown),
             ("X-Requested-With", Unknown),

@@ -1,7 +1,8 @@
 //! Recognition of secrets, by the name of a parameter or by the form of a value.
 //! Pure functions, without I/O.
 
-/// Names of parameters that are secrets as a whole, as one word in lower case.
+/// Names of parameters whose values are secret. They are compared with the whole name, in lower
+/// case and without separators.
 const SECRET_NAMES: [&str; 28] = [
     "auth",
     "authorization",
@@ -33,7 +34,8 @@ const SECRET_NAMES: [&str; 28] = [
     "sessiondata",
 ];
 
-/// Endings that make a name secret in any spelling: `authtoken`, `sessionToken`, `X-Amz-Signature`.
+/// Endings that make a name secret, however it is written: `authtoken`, `sessionToken`,
+/// `X-Amz-Signature`.
 const SECRET_ENDINGS: [&str; 19] = [
     "token",
     "apikey",
@@ -56,8 +58,8 @@ const SECRET_ENDINGS: [&str; 19] = [
     "assertion",
 ];
 
-/// Parts that make the name of a parameter secret at any position, as one word in lower case:
-/// `auth_code`, `credentials_json`, `sessiondata`.
+/// Parts that make the name of a parameter secret at any position: `auth_code`, `credentials_json`,
+/// `sessiondata`. They are compared with the name in lower case and without separators.
 const SECRET_PARTS: [&str; 13] = [
     "accesscode",
     "apikey",
@@ -77,12 +79,13 @@ const SECRET_PARTS: [&str; 13] = [
 /// Words that contain one of the [`SECRET_PARTS`], but do not name a secret.
 const ORDINARY_WORDS: [&str; 1] = ["author"];
 
-/// Words that may follow the name of a secret: `token_hash`, `X-Hub-Signature-256`, `api_key_2`.
+/// Words that may follow the name of a secret, which stays secret: `token_hash`,
+/// `X-Hub-Signature-256`, `api_key_2`.
 const QUALIFIERS: [&str; 12] = [
     "code", "data", "hash", "header", "hex", "id", "index", "info", "json", "sha", "v", "value",
 ];
 
-/// Maximum length of a `code` that counts as part of a catalogue, outside sign-ins.
+/// Maximum length of the value of `code` that, outside a sign-in, counts as an item of a catalogue.
 const MAX_CATALOGUE_CODE: usize = 4;
 
 /// Names of one-time credentials in the URLs of sign-ins (OAuth 2.0, OIDC). Elsewhere they are
@@ -100,7 +103,7 @@ const SIGN_IN_NAMES: [&str; 7] = [
     "codeverifier",
 ];
 
-/// Prefixes of path segments at which users sign in, as one word.
+/// Prefixes of path segments that mark the URL of a sign-in, in lower case and without separators.
 const SIGN_IN_SEGMENTS: [&str; 6] = [
     "oauth",
     "oidc",
@@ -115,7 +118,8 @@ const WORDS_THAT_END_WITH_KEY: [&str; 8] = [
     "monkey", "turkey", "donkey", "hockey", "jockey", "whiskey", "sortkey", "lackey",
 ];
 
-/// Maximum number of percent-encodings of a name. Each URL within a URL adds one.
+/// Maximum number of times that percent-encoding of a name is decoded. A URL within a URL adds one
+/// level.
 const MAX_ENCODED: usize = 8;
 
 /// Prefixes of API keys that well-known services issue.
@@ -131,10 +135,10 @@ const KEY_PREFIXES: [&str; 9] = [
     "eyJ",
 ];
 
-/// Minimum number of letters and digits in a segment that looks like a key.
+/// Minimum number of letters and digits in a path segment that may be a key.
 const MIN_KEY_LENGTH: usize = 20;
 
-/// Decodes percent-encoding, even if applied several times.
+/// Decodes percent-encoding, even if it was applied several times.
 pub(super) fn decoded(text: &str) -> String {
     let mut text = text.to_owned();
     for _ in 0..MAX_ENCODED {
@@ -160,8 +164,8 @@ pub(super) enum NameContext {
 }
 
 impl NameContext {
-    /// Returns the context of a path and its pairs. Without a pair that a sign-in would make
-    /// secret, the context is [`NameContext::Ordinary`].
+    /// Returns the context of a URL, from its path and the names of its pairs. If no pair has a
+    /// name that is secret only in a sign-in, the context is [`NameContext::Ordinary`].
     pub(super) fn of<'a>(path: &str, pairs: &(impl Iterator<Item = &'a str> + Clone)) -> Self {
         let has = |names: &[&str]| pairs.clone().any(|pair| is_named(pair, names));
         if !has(&SIGN_IN_SECRETS) {
@@ -182,7 +186,7 @@ impl NameContext {
     /// percent-encoded.
     pub(super) fn is_secret(self, name: &str) -> bool {
         let name = decoded(name);
-        // Both parts of `auth[token]` are judged.
+        // In `auth[token]`, both `auth` and `token` are checked.
         let mut parts = name.split(['[', ']']);
         parts.any(|part| {
             self.is_secret_name(part)
@@ -191,8 +195,8 @@ impl NameContext {
         })
     }
 
-    /// Returns whether a path segment announces that the next segment is a secret. Names with a
-    /// number are ordinary: `/session-12/paper.pdf`.
+    /// Returns whether a path segment is a name after which the next segment is secret. A name with
+    /// a number is not: `/session-12/paper.pdf`.
     pub(super) fn announces_secret(self, segment: &str) -> bool {
         let segment = decoded(segment);
         segment
@@ -200,13 +204,13 @@ impl NameContext {
             .any(|part| self.is_secret_name(part))
     }
 
-    /// Returns whether the value of a pair is hidden. Some names are secret only with a value that
+    /// Returns whether the value of a pair must be hidden. Some names are secret only if the value
     /// looks like a secret.
     pub(super) fn hides(self, name: &str, value: &str) -> bool {
         self.is_secret(name) || is_key(value) || is_sign_in_code(name, value)
     }
 
-    /// Returns whether a name is secret in any spelling: `api_key`, `apiKey`, `API-KEY`,
+    /// Returns whether a name is secret, however it is written: `api_key`, `apiKey`, `API-KEY`,
     /// `x.api.key`.
     pub(super) fn is_secret_name(self, name: &str) -> bool {
         is_secret_anywhere(name)
@@ -214,9 +218,10 @@ impl NameContext {
     }
 }
 
-/// Returns whether a name contains one of the parts, apart from ordinary words.
+/// Returns whether a name contains one of `parts` outside of the `ordinary_words`.
 pub(super) fn has_part(name: &str, parts: &[&str], ordinary_words: &[&str]) -> bool {
-    // "Authorized" must not count as the ordinary word "author".
+    // The longer word is removed first: of "authorized", the ordinary word "author" must not be
+    // removed.
     let mut word = as_one_word(name)
         .replace("authoriz", "auth")
         .replace("authoris", "auth");
@@ -243,21 +248,22 @@ fn without_qualifiers(name: &str) -> &str {
     }
 }
 
-/// Returns whether a pair is the code of a sign-in (RFC 6749), even in a URL without other signs of
-/// one. Codes of catalogues are short, or numbers.
+/// Returns whether a pair is the `code` of a sign-in (RFC 6749), although no other part of the URL
+/// shows a sign-in. A `code` that is short or a number belongs to a catalogue instead.
 pub(super) fn is_sign_in_code(name: &str, value: &str) -> bool {
     as_one_word(&decoded(name)) == "code"
         && value.len() > MAX_CATALOGUE_CODE
         && value.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
-/// Returns whether a word in lower case is a secret's name by itself: `sid`, `otp`. In URLs, such
-/// words are too common as parts of other names.
+/// Returns whether a word, in lower case, is the name of a secret by itself, such as `sid` or
+/// `otp`. Header fields are checked for such words; in URLs, the words are too common as parts of
+/// other names.
 pub(super) fn is_secret_word(word: &str) -> bool {
     SECRET_NAMES.contains(&word)
 }
 
-/// Returns whether a pair has one of these names, in any spelling.
+/// Returns whether the name of a pair is one of `names`, however it is written.
 fn is_named(pair: &str, names: &[&str]) -> bool {
     let pair = decoded(pair);
     let Some((name, _)) = pair.split_once('=') else {
@@ -296,7 +302,7 @@ fn is_secret_anywhere(name: &str) -> bool {
         || endings.into_iter().any(|ending| last == *ending)
 }
 
-/// Returns the last word of a name, by its separators or its capitals.
+/// Returns the last word of a name. Separators and capitals begin a word.
 fn last_word(name: &str) -> &str {
     let name = name.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
     let start = name
@@ -310,7 +316,7 @@ fn last_word(name: &str) -> &str {
     capital.and_then(|place| word.get(place..)).unwrap_or(word)
 }
 
-/// Returns whether text looks like a key. Words, numbers, DOIs and file names do not.
+/// Returns whether a text looks like a key. Words, numbers, DOIs and file names do not.
 pub(super) fn is_key(text: &str) -> bool {
     if text.len() >= 16 && KEY_PREFIXES.iter().any(|start| text.starts_with(start)) {
         return true;
@@ -337,7 +343,8 @@ pub(super) fn is_key(text: &str) -> bool {
     hex || mixed || (text.len() >= 32 && digit && (lower || upper) && !looks_like_words(text))
 }
 
-/// Returns whether text consists of words with hyphens or underscores, like titles in URLs.
+/// Returns whether a text consists of words with hyphens or underscores between them, like a title
+/// in a URL.
 fn looks_like_words(text: &str) -> bool {
     let pieces: Vec<&str> = text
         .split(['-', '_'])

@@ -70,7 +70,7 @@ const WITH_SECRETS: [(&str, &str); 37] = [
         "https://example.org/?next=%2Fa%3Fticket%3DSECRET",
         "https://example.org/?next=***",
     ),
-    // The code of a sign-in is a credential until it is used; its nonce belongs to a session.
+    // The code of a sign-in is a credential until it is used. Its nonce belongs to one session.
     (
         "https://example.org/back?code=SECRET&state=xyz",
         "https://example.org/back?code=***&state=xyz",
@@ -91,7 +91,7 @@ const WITH_SECRETS: [(&str, &str); 37] = [
         "https://example.org/x?code_verifier=SECRET",
         "https://example.org/x?code_verifier=***",
     ),
-    // A sign-in may return to any path, without a state.
+    // A sign-in may return to any path, and need not have a `state`.
     (
         "https://example.org/x?code=SECRET",
         "https://example.org/x?code=***",
@@ -155,14 +155,14 @@ const WITH_SECRETS: [(&str, &str); 37] = [
 ];
 
 #[test]
-fn secrets_do_not_show() {
+fn redact_hides_every_secret_of_a_url() {
     for (url, shown) in WITH_SECRETS {
         assert_eq!(redact(&Url::parse(url).unwrap()), shown);
     }
 }
 
 #[test]
-fn secrets_do_not_show_in_text_that_is_no_url() {
+fn redact_text_hides_secrets_outside_of_urls() {
     for (text, shown) in [
         (
             "W27R.example/x.pdf?token=SECRET",
@@ -196,7 +196,7 @@ fn secrets_do_not_show_in_text_that_is_no_url() {
 }
 
 #[test]
-fn what_is_no_secret_shows() {
+fn redact_keeps_text_that_is_not_secret() {
     for url in [
         "https://api.crossref.org/works/10.1016/S0140-6736(20)30183-5",
         "https://www.nature.com/articles/s41586-020-2649-2.pdf",
@@ -225,9 +225,9 @@ fn what_is_no_secret_shows() {
 use proptest::prelude::*;
 
 proptest! {
-    /// A planted secret never appears, in any spelling of its name and at any position of the pair.
+    /// A secret never appears, however its name is written and wherever its pair is in the URL.
     #[test]
-    fn a_secret_under_any_spelling_does_not_show(
+    fn redact_hides_a_secret_name_in_any_spelling(
         start in prop_oneof![Just(""), Just("x"), Just("amz"), Just("inst"), Just("user")],
         word in prop_oneof![
             Just("token"), Just("key"), Just("secret"), Just("password"), Just("signature"),
@@ -272,10 +272,10 @@ proptest! {
         prop_assert!(shown.contains("page=2"));
     }
 
-    /// A planted secret never appears, at any of these positions:
+    /// A secret never appears in the redacted form of a URL, wherever it is:
     ///
     /// - in the path or before the host;
-    /// - after the fragment's mark;
+    /// - in the fragment;
     /// - within another URL, or in other text.
     #[test]
     fn fuzz_a_secret_anywhere_does_not_show(
@@ -288,7 +288,7 @@ proptest! {
         words in "[a-z]{3,8}",
         secret in "[a-z]{6,9}",
     ) {
-        // A word of the URL itself is not a secret.
+        // If the secret happens to be a word of the URL, its appearance proves nothing.
         prop_assume!(!format!("https://example.org/{words}/{name}/next/x/url").contains(&secret));
         let encode = |url: String| {
             let all = percent_encoding::NON_ALPHANUMERIC;

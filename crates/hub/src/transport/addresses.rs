@@ -1,8 +1,8 @@
-//! Name resolution: `--connect-to` mappings, and the guard against internal addresses.
+//! Name resolution, with `--connect-to` mappings and a guard against internal addresses.
 //!
-//! The guard checks the addresses of connections. A name that resolves differently the second time
-//! does not get around the guard. Literal addresses never reach a resolver, so that
-//! [`internal_literal`] checks them.
+//! The guard checks the addresses to which connections are made, so that a name that resolves
+//! differently the second time does not get past it. A literal address in a URL never reaches a
+//! resolver, so [`internal_literal`] checks it.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -18,11 +18,11 @@ use super::AddressReach;
 /// A mapping of one host and port to an address: `HOST:PORT=ADDR:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectTo {
-    /// The host as requests name it, without port.
+    /// The host in the URLs of requests, without its port.
     pub name: String,
-    /// The port as requests name it.
+    /// The port in the URLs of requests.
     pub port: u16,
-    /// The address to which connections are made.
+    /// The address to which connections are made instead.
     pub address: SocketAddr,
 }
 
@@ -61,7 +61,7 @@ impl FromStr for ConnectTo {
     }
 }
 
-/// Returns the internal address that a URL names literally, if any.
+/// Returns the internal address that a URL contains literally; `None` if it contains none.
 pub(super) fn internal_literal(url: &Url) -> Option<IpAddr> {
     let address = match url.host()? {
         url::Host::Ipv4(address) => IpAddr::V4(address),
@@ -103,10 +103,11 @@ fn is_resolver_unreachable(error: &std::io::Error) -> bool {
         .any(|mark| text.contains(mark))
 }
 
-/// Queries the system's resolver, and drops the addresses that must not be reached.
+/// A resolver that queries the system's resolver, and drops the addresses that must not be reached.
 pub(super) struct GuardedResolver {
     reach: AddressReach,
-    /// The hosts of proxies in environment variables, which the user chose.
+    /// The hosts of the proxies in environment variables, which may be internal because the user
+    /// chose them.
     exempt: Arc<HashSet<String>>,
 }
 
@@ -126,7 +127,7 @@ impl Resolve for GuardedResolver {
                 .map(Vec::from_iter);
             let found: Vec<SocketAddr> = match found {
                 Ok(found) => found,
-                // The name is not the cause.
+                // The process has too many open files, so the name is not the cause.
                 Err(error) if super::fault::is_lack_of_files(&error) => return Err(error.into()),
                 Err(error) if is_resolver_unreachable(&error) => {
                     return Err(ResolverUnreachable { name }.into());
@@ -159,7 +160,7 @@ impl Resolve for GuardedResolver {
     }
 }
 
-/// Resolves every name to one address.
+/// A resolver that resolves every name to one address.
 pub(super) struct FixedResolver(pub(super) SocketAddr);
 
 impl Resolve for FixedResolver {

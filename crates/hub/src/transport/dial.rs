@@ -1,5 +1,5 @@
-//! A connector layer that reports the making of a connection to the [`DialObserver`] of its
-//! request.
+//! A connector layer that reports to the [`DialObserver`] of a request when a connection is made
+//! for it.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,11 +11,11 @@ use super::DialObserver;
 use crate::clock::BoxFuture;
 
 tokio::task_local! {
-    /// The [`DialObserver`] of the request whose task makes a connection.
+    /// The [`DialObserver`] of the request whose task is making a connection.
     pub(super) static DIAL: Arc<dyn DialObserver>;
 }
 
-/// The error of a connection whose site was blocked meanwhile.
+/// The error of a connection whose site was blocked while it was made.
 #[derive(Debug, thiserror::Error)]
 #[error("the site was blocked while the connection was made")]
 pub(super) struct BlockedWhileDialling(pub(super) Refusal);

@@ -1,4 +1,4 @@
-//! Classification of transport errors, by their chain of causes.
+//! Classification of transport errors by their causes.
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -32,7 +32,8 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
     }
 }
 
-/// Returns the [`SendError`] of a request that this process itself did not send, or `None`.
+/// Returns the [`SendError`] of a request that this process decided not to send; `None` for other
+/// errors.
 fn kept_from_leaving(error: &reqwest::Error) -> Option<SendError> {
     if let Some(blocked) = causes_of::<BlockedWhileDialling>(error).next() {
         return Some(SendError::Blocked(blocked.0.clone()));
@@ -58,8 +59,8 @@ fn is_closed_connection(error: &reqwest::Error, io: Option<&std::io::Error>) -> 
         || causes_of::<hyper::Error>(error).any(hyper::Error::is_incomplete_message)
 }
 
-/// Returns the [`Fault`] of an error: of the name, of TLS, of this machine or of the route to the
-/// origin.
+/// Returns the [`Fault`] that an error means. It may be due to the name, to TLS, to this machine or
+/// to the route to the origin.
 fn fault_of(error: &reqwest::Error, io: Option<&std::io::Error>) -> Fault {
     if causes_of::<NoAddress>(error).next().is_some() {
         Fault::Dns
@@ -87,8 +88,8 @@ fn is_lack_of_route(error: &std::io::Error) -> bool {
     )
 }
 
-/// Returns whether this process cannot open more files. Nothing was sent, and the host is not at
-/// fault.
+/// Returns whether this process cannot open more files. Nothing was sent then, and the host is not
+/// the cause.
 pub(super) fn is_lack_of_files(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| {
         [Errno::MFILE, Errno::NFILE]
@@ -97,8 +98,9 @@ pub(super) fn is_lack_of_files(error: &std::io::Error) -> bool {
     })
 }
 
-/// Returns whether the origin ended the connection or refused the request before processing it (RFC
-/// 9113, 8.7). Requests whose processing has begun continue on the old connection.
+/// Returns whether the origin ended the connection, or refused the request, before processing the
+/// request (RFC 9113 section 8.7). When a connection ends, requests that are already processed
+/// continue on it.
 fn is_unprocessed(error: &h2::Error) -> bool {
     let said = |reason| error.is_remote() && error.reason() == Some(reason);
     error.is_go_away() && said(h2::Reason::NO_ERROR)
@@ -115,18 +117,19 @@ fn is_closed(error: &std::io::Error) -> bool {
     )
 }
 
-/// Returns the errors from an error to its innermost cause.
+/// Returns an error and all its causes, the innermost last.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |cause| (*cause).source())
 }
 
-/// Returns the causes of one type, the outermost first.
+/// Returns those causes of an error that have the type `E`, the outermost first.
 fn causes_of<E: Error + 'static>(error: &reqwest::Error) -> impl Iterator<Item = &E> {
     chain(error).filter_map(|cause| cause.downcast_ref::<E>())
 }
 
 fn is_tls(cause: &(dyn Error + 'static)) -> bool {
-    // The `source` of an io::Error is that of its inner error. Errors may be nested several times.
+    // The `source` of an `io::Error` skips its inner error, so the inner error is checked here.
+    // Such errors may be nested several times.
     let wrapped = |error: &'_ std::io::Error| error.get_ref().is_some_and(|inner| is_tls(inner));
     cause.is::<rustls::Error>() || cause.downcast_ref::<std::io::Error>().is_some_and(wrapped)
 }

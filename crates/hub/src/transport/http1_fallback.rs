@@ -1,21 +1,21 @@
 //! Hosts that end an HTTP/2 connection after a few requests.
 //!
 //! Many requests share an HTTP/2 connection. If the origin ends the connection, the requests that
-//! it has not processed have to be sent again. If this happens more often than a response, requests
-//! are sent one by one over HTTP/1.1 instead. There, a connection ends after a response, so that no
-//! request is lost.
+//! it has not processed have to be sent again. If that happens to more requests than get a
+//! response, requests to the host are sent one at a time over HTTP/1.1 instead. Then a connection
+//! ends only after a response, so that no other request is affected.
 
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
 use url::Url;
 
-/// Maximum number of hosts in memory. Further hosts keep HTTP/2.
+/// Maximum number of hosts that are counted. Further hosts keep HTTP/2.
 const MAX_HOSTS: usize = 4_096;
-/// Minimum number of unprocessed requests for a comparison with the number of responses.
+/// Minimum number of unprocessed requests at which they are compared with the responses.
 const MIN_UNPROCESSED: u32 = 16;
 
-/// The counts of responses and unprocessed requests, by host.
+/// The numbers of responses and of unprocessed requests, by host.
 #[derive(Default)]
 pub(super) struct Http1Hosts(Mutex<HashMap<String, StreamCounts>>);
 
@@ -31,7 +31,7 @@ fn key(url: &Url) -> &str {
 }
 
 impl Http1Hosts {
-    /// Returns whether requests to the host of a URL are sent one by one.
+    /// Returns whether requests to the host of a URL are sent one at a time.
     pub(super) fn is_one_by_one(&self, url: &Url) -> bool {
         self.0
             .lock()
@@ -39,8 +39,7 @@ impl Http1Hosts {
             .is_some_and(|seen| seen.one_by_one)
     }
 
-    /// Counts a response of a host that has left a request unprocessed before. Other hosts have no
-    /// entry.
+    /// Counts a response of a host. Only hosts that have left a request unprocessed are counted.
     pub(super) fn note_answer(&self, url: &Url) {
         if let Some(seen) = self.0.lock().get_mut(key(url)) {
             seen.answered = seen.answered.saturating_add(1);

@@ -11,10 +11,10 @@ use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
 use url::Url;
 
-/// Maximum number of hosts that keep connections.
+/// Maximum number of hosts whose connections are kept open.
 const MAX_HOSTS: usize = 256;
 
-/// The hosts that keep connections, with the instants of their last requests.
+/// The hosts whose connections are kept open, with the instants of their last requests.
 pub(crate) struct KeepAliveHosts {
     hosts: Mutex<HashMap<String, BootInstant>>,
     /// The time for which an unused connection is kept.

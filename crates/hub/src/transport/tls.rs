@@ -1,4 +1,4 @@
-//! TLS by rustls with ring, with the machine's certificates and those that the user adds.
+//! TLS by rustls with ring. It trusts the machine's certificates and those that the user adds.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::wire::TransportError;
 
-/// Builds the client configuration of TLS.
+/// Builds the client configuration of TLS, which also trusts the `extra` certificates.
 ///
 /// A machine without any certificate is valid: plain http works, and https fails with a clear
 /// error.

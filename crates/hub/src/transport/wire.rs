@@ -1,4 +1,5 @@
-//! The real transport: reqwest with rustls, without redirects and retries.
+//! The transport of real programs: reqwest with rustls. Its own redirects and retries are switched
+//! off.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use crate::clock::{BootInstant, BoxFuture, Clock, SystemClock};
 /// Maximum number of header fields in an HTTP/1 response. A response with more is a fault of its
 /// origin.
 const MAX_RESPONSE_FIELDS: usize = 1_024;
-/// Maximum size of the head of an HTTP/2 response in bytes, by the count of RFC 9113 section 6.5.2.
+/// Maximum size of the head of an HTTP/2 response in bytes, counted as in RFC 9113 section 6.5.2.
 const MAX_HTTP2_HEAD_BYTES: u32 = 128 << 10;
 
 /// Options for connections.
@@ -54,19 +55,19 @@ impl Default for WireOptions {
 /// The reason why a transport could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// The file does not contain a usable certificate.
+    /// The text does not contain a usable certificate.
     #[error("the certificate cannot be used: {0}")]
     Certificate(String),
     /// The TLS library refused its settings.
     #[error("TLS cannot be set up: {0}")]
     Tls(String),
-    /// The HTTP client refused its settings, such as a proxy in an environment variable.
+    /// The HTTP client refused its settings, for example a proxy in an environment variable.
     #[error("the HTTP client cannot be set up: {0}")]
     Client(String),
 }
 
-/// The [`Transport`] of real programs: reqwest, with three clients for each [`AddressReach`] and
-/// two for each mapped host.
+/// The [`Transport`] of real programs, by reqwest. It has three clients for each [`AddressReach`],
+/// and two for each mapped host.
 pub struct WireTransport {
     anywhere: Clients,
     public_only: Clients,
@@ -75,17 +76,18 @@ pub struct WireTransport {
     streams: Http1Hosts,
 }
 
-/// The HTTP clients that differ in their protocol and in the reuse of connections.
+/// HTTP clients that differ in their protocol, and in whether they keep connections open.
 struct Clients {
-    /// The client that keeps connections for the next request.
+    /// The client that keeps connections open for the next request.
     keeping: Client,
     /// The client that closes each connection after its response, with any protocol.
     closing: Client,
-    /// The client that keeps connections, and sends one request at a time over HTTP/1.1.
+    /// The client that keeps connections open, and sends one request at a time on each, over
+    /// HTTP/1.1.
     one_by_one: Client,
 }
 
-/// The reuse of a connection after its response.
+/// The fate of a connection after its response.
 #[derive(Clone, Copy)]
 enum ConnectionReuse {
     Closed,
@@ -104,7 +106,7 @@ impl Clients {
 }
 
 impl WireTransport {
-    /// Creates the clients, without any connection.
+    /// Creates the HTTP clients, without connecting to any host.
     ///
     /// # Errors
     /// Returns a [`TransportError`] for an unreadable certificate, or for an invalid proxy in an
@@ -150,8 +152,8 @@ impl WireTransport {
         })
     }
 
-    /// Selects the client for a request, with the URL and `Host` header that reach the mapped
-    /// address.
+    /// Selects the client for a request. For a mapped host, also returns the URL and `Host` field
+    /// that reach the mapped address.
     fn route(
         &self,
         url: Url,
@@ -193,7 +195,7 @@ fn client(options: &WireOptions, tls: &ClientConfig) -> reqwest::ClientBuilder {
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .referer(false)
-        // Old servers fold lines and send invalid names, which curl and browsers accept.
+        // Old servers fold header lines and send invalid names. curl and browsers accept both.
         .http1_allow_obsolete_multiline_headers_in_responses(true)
         .http1_ignore_invalid_headers_in_responses(true)
         .http1_allow_spaces_after_header_name_in_responses(true)
@@ -219,11 +221,13 @@ fn failed(error: reqwest::Error) -> TransportError {
     TransportError::Client(cause)
 }
 
-/// Rewrites a URL, so that its connection goes to the address of the [`ConnectTo`] mapping.
+/// Rewrites a URL so that its connection goes to the address of the [`ConnectTo`] mapping. Returns
+/// the `Host` field that is then necessary.
 ///
-/// - A port in a URL takes precedence over the resolver's. So the port moves from the URL to the
-///   `Host` header.
-/// - A literal address never reaches the resolver, so that the mapping replaces the address.
+/// - The port of a URL takes precedence over the port of a resolved address, so it moves from the
+///   URL to the
+///   `Host` field.
+/// - A literal address in a URL never reaches the resolver, so the mapped address replaces it.
 fn mapped_url(url: &Url, mapping: &ConnectTo) -> (Url, Option<HeaderValue>) {
     let authority = match (url.host_str(), url.port()) {
         (Some(host), Some(port)) => format!("{host}:{port}"),

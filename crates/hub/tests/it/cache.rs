@@ -174,7 +174,7 @@ fn stale_while_revalidate_answers_at_once_and_validates_in_the_background() {
 }
 
 #[test]
-fn offline_only_the_cache_answers() {
+fn offline_request_is_served_by_the_cache_alone() {
     let origin = OriginScript::new("a.example").route("/", [fresh("one", 10), fresh("two", 10)]);
     let world = HubWorld::exact([origin], caching("100/SECOND"));
     fetch(&world, url("/"));

@@ -54,7 +54,7 @@ fn problems(sources: &ConfigSources) -> String {
 }
 
 #[test]
-fn what_is_shipped_is_in_order_and_says_what_the_domain_says() {
+fn shipped_configuration_is_valid_and_has_the_documented_limits() {
     let config = shipped().expect("a configuration");
     let rates = |name: &str, role| format_rates(&config.limits.of(&host(name), role).rates.value);
     assert_eq!(rates("api.crossref.org", Role::Metadata), "10/SECOND");

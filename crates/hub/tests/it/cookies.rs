@@ -92,7 +92,7 @@ fn chains_over_cookies_and_the_identity_host_end_at_the_article() {
 }
 
 #[test]
-fn the_same_url_with_the_same_cookies_is_a_circle() {
+fn same_url_with_the_same_cookies_is_a_redirect_loop() {
     let world = HubWorld::new(publisher(), config(CommandLineFlags::default()));
     let jar = Arc::new(CookieJar::new());
     let request = page("https://www.pub.example/endless", &jar);

@@ -43,7 +43,7 @@ fn encoded_bodies_come_decoded() {
 }
 
 #[test]
-fn bombs_and_giants_are_refused_without_a_retry() {
+fn decoding_bomb_or_oversized_body_is_refused_without_a_retry() {
     let bomb = ScriptedReply::status(200).gzip(&vec![0; 8 << 20]);
     let giant = ScriptedReply::ok("x").claiming(1 << 40);
     let origin = OriginScript::new("a.example")
@@ -383,7 +383,7 @@ fn requests_name_the_client_and_what_they_accept() {
 }
 
 #[test]
-fn nothing_is_named_that_was_not_configured() {
+fn request_without_an_identity_names_no_contact() {
     let mut identity = config(CommandLineFlags::default()).identity;
     let name = concat!("docstokg/", env!("CARGO_PKG_VERSION"));
     assert_eq!(identity.user_agent(Role::Metadata), name);

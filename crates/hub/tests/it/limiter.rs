@@ -18,7 +18,7 @@ fn many(count: usize) -> Vec<Request> {
 }
 
 #[test]
-fn several_windows_hold_at_once() {
+fn request_waits_for_all_windows_of_its_budget() {
     let world = HubWorld::new(
         [OriginScript::new("a.example")],
         config(rates(&[
@@ -176,7 +176,7 @@ fn a_wait_beyond_the_bound_is_refused_at_once_and_says_until_when() {
 }
 
 #[test]
-fn first_come_first_served() {
+fn waiting_requests_are_sent_in_order_of_arrival() {
     let world = HubWorld::new(
         [OriginScript::new("a.example")],
         config(rates(&[
@@ -271,7 +271,7 @@ fn a_weight_counts_as_that_many_and_one_that_never_fits_is_an_error() {
 }
 
 #[test]
-fn leaving_the_queue_costs_nothing() {
+fn cancelled_wait_uses_no_permit() {
     let world = HubWorld::new(
         [OriginScript::new("a.example")],
         config(rates(&[

@@ -78,7 +78,7 @@ fn keys_are_not_sent_to_another_origin() {
 }
 
 #[test]
-fn loops_and_long_chains_end() {
+fn redirect_loop_or_long_chain_ends_with_an_error() {
     let origin = OriginScript::new("a.example")
         .route("/loop", [ScriptedReply::redirect(302, "/back")])
         .route("/back", [ScriptedReply::redirect(302, "/loop")])

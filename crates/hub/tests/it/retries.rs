@@ -185,7 +185,7 @@ fn a_request_that_opens_the_breaker_waits_only_for_a_stated_time() {
 }
 
 #[test]
-fn the_deadline_bounds_everything() {
+fn request_ends_at_its_deadline() {
     let world = HubWorld::exact(
         [OriginScript::new("a.example").latency(seconds(20))],
         config(CommandLineFlags::default()),

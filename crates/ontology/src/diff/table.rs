@@ -73,7 +73,7 @@ pub enum TableError {
     Io(#[from] io::Error),
 }
 
-/// The [`Term`]s of one ontology, by IRI.
+/// The `Term`s of one ontology, by IRI.
 #[derive(Debug, Default)]
 pub struct TermTable {
     terms: HashMap<String, Term>,

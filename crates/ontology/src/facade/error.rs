@@ -83,7 +83,7 @@ fn exceeded(
     match (hint, window) {
         (Some(Hint::Cooldown), _) => format!("{key} has a cooldown for another {left} (cooldown)"),
         (Some(Hint::HostPaused), _) => {
-            format!("the host of {key} asked for no requests for another {left} (host paused)")
+            format!("the host of {key} is paused for another {left} (host paused)")
         }
         (Some(Hint::Queue(waiting)), _) => {
             format!("{waiting} requests wait for {key} already, and come first (queue)")

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_per_second_is_computed() {
+    fn per_second_divides_the_limit_by_the_window() {
         let close = |text: &str, wanted: f64| {
             let windows = parse_rate(text).unwrap();
             assert!((per_second(&windows[0]) - wanted).abs() < 1e-9, "{text}");

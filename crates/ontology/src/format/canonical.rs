@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn carries_cross_words() {
+    fn statement_hash_addition_carries_across_words() {
         let mut sum = StatementHash([0, 0, u64::MAX, u64::MAX]);
         sum.merge(StatementHash([0, 0, 0, 1]));
         assert_eq!(sum, StatementHash([0, 1, 0, 0]));

@@ -91,6 +91,13 @@ impl fmt::Display for ContentRefusal {
 /// `hint` is the format that a media type or file name suggests. The hint decides between formats
 /// that the bytes leave open (every N-Triples file is Turtle as well). If a text is broken from its
 /// beginning, the hint names its format. The hint never overrules the bytes.
+///
+/// ```
+/// use docstokg_ontology::format::{DetectedFormat, OntologyFormat, detect};
+///
+/// let head = b"format-version: 1.2\nontology: hp\n\n[Term]\nid: HP:0000001\n";
+/// assert_eq!(detect(head, None), DetectedFormat::Ontology(OntologyFormat::Obo));
+/// ```
 #[must_use]
 pub fn detect(head: &[u8], hint: Option<OntologyFormat>) -> DetectedFormat {
     // More bytes would cost time and not change the result.

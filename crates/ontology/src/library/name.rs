@@ -5,6 +5,13 @@ use crate::format::directory_name;
 /// Returns a directory name for a version. Paths and version IRIs with a date among their parts
 /// (`releases/DATE`, `hp/releases/DATE`, `http://.../DATE/hp.owl`) are named by that date. Other
 /// versions are named by [`directory_name`].
+///
+/// ```
+/// use docstokg_ontology::library::version_directory;
+///
+/// assert_eq!(version_directory("2026-06-20"), "2026-06-20");
+/// assert!(!version_directory("releases/2026/x").contains("../"));
+/// ```
 #[must_use]
 pub fn version_directory(version: &str) -> String {
     let mut parts = version.trim().split('/');
@@ -27,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_safe_and_short() {
+    fn version_directory_is_a_safe_short_name() {
         for (version, name) in [
             ("2026-06-20", "2026-06-20"),
             ("releases/2026-06-15", "2026-06-15"),

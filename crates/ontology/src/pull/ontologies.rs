@@ -91,6 +91,7 @@ impl OntologiesJob {
             recorded_line: None,
             metadata: None,
             hidden: state.withheld() == WithheldSecrets::Request,
+            untrusted: false,
             lane: match state.next(self.context.clock.now()) {
                 NextStep::Run(step) => self.lane_of(&state, step),
                 NextStep::Wait(_) | NextStep::End => WorkLaneKey::Start,
@@ -254,6 +255,8 @@ impl Job for OntologiesJob {
             host: host.to_owned(),
             why: why.to_owned(),
             source: None,
+            set_by: None,
+            paused_resolver: None,
         }
     }
 

@@ -36,7 +36,7 @@ fn settings_are_read_in_both_spellings() {
 }
 
 #[test]
-fn what_cannot_be_read_says_what_would_be_right() {
+fn invalid_rate_setting_names_the_valid_form() {
     for (text, wanted) in [
         (
             "default: fast",

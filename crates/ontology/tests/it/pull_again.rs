@@ -220,7 +220,7 @@ fn new_validators_of_the_same_content_are_kept() {
 }
 
 #[test]
-fn one_broken_record_stops_nothing_else() {
+fn pull_continues_beside_a_broken_record() {
     let files = OriginScript::new(FILES)
         .handler(|arrival, _| ScriptedReply::ok(obo("1", &format!("remark: {}", arrival.path))));
     let world = World::new(vec![files]);

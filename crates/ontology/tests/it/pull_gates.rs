@@ -9,7 +9,7 @@ use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use crate::pull_world::{JSONLD, PURL, REGISTRY, World, asked, id, obo, with_registry};
 
 #[test]
-fn gates_hold_on_every_hop() {
+fn redirect_to_an_unsafe_address_is_refused() {
     let evil = |to: &str| {
         let to = to.to_owned();
         OriginScript::new(PURL).handler(move |_, _| ScriptedReply::redirect(302, &to))

@@ -131,7 +131,7 @@ fn about_four_of_five_works_can_be_had_and_each_has_its_own_name() {
 }
 
 #[test]
-fn without_faults_everything_can_be_had() {
+fn library_without_faults_serves_every_file() {
     let library = WorkLibrary::generate(&LibraryPlan {
         faults: Faults::None,
         ..plan()
@@ -212,7 +212,7 @@ fn copies_that_are_kept_back_are_kept_back() {
 }
 
 #[test]
-fn every_usual_fault_happens_somewhere() {
+fn library_contains_every_usual_fault() {
     let library = WorkLibrary::generate(&LibraryPlan {
         file_bytes: 2000..4000,
         ..LibraryPlan::default()

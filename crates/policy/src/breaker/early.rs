@@ -1,24 +1,24 @@
 //! Early probes: the schedule of probes in an outage after failures or connection faults.
 //!
-//! A fixed reset makes a minute of an outage of ten seconds. Therefore the next probe is
-//! sent after a share of the outage's length so far, and no later than the fixed reset allows. An
-//! outage counts as one open, even if many of its probes fail. Before the end of the fixed reset,
-//! one probe is in flight at a time.
+//! With a fixed reset of a minute, an outage of ten seconds costs a minute. Therefore the next
+//! probe is sent after a share of the outage's length so far, and not much later than the fixed
+//! reset allows. An outage counts as one open, even if many of its probes fail. Before the end of
+//! the fixed reset, one probe is in flight at a time.
 
 use std::time::Duration;
 
 use super::{Breaker, BreakerPolicy, BreakerState, FailureHistory, OpenReason, Transition};
 use crate::time::BootInstant;
 
-/// The shortest time to the next probe.
+/// The shortest wait before an early probe, without its random spread.
 const MIN_PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// The divisor of the time since the first open that gives the time to the next probe.
+/// The divisor of the time since the outage began that gives the wait for the next probe.
 const PROBE_INTERVAL_DIVISOR: u32 = 5;
-/// The share of the wait by which a random spread shortens or lengthens it.
+/// The largest share by which a random spread shortens or lengthens the wait for a probe.
 const PROBE_SPREAD_SHARE: f64 = 0.1;
 
 /// Returns the wait from a failed probe to the next one, in an outage that has lasted for
-/// `elapsed`.
+/// `elapsed`. `cap` limits the wait before its random spread.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -39,7 +39,7 @@ pub(super) fn wait(elapsed: Duration, cap: Duration, jitter_sample: f64) -> Dura
 pub(super) struct FailedProbe {
     /// The instant at which the probe was sent.
     pub(super) sent: BootInstant,
-    /// The jitter sample of early probes; `None` if early probes do not apply.
+    /// The random number for the wait before an early probe; `None` if early probes do not apply.
     pub(super) jitter_sample: Option<f64>,
     /// The time without requests that the server declared or a learned limit requires.
     pub(super) wait: Option<Duration>,
@@ -48,9 +48,10 @@ pub(super) struct FailedProbe {
 }
 
 impl FailedProbe {
-    /// Returns the instant of the next probe, in an outage that has lasted for `elapsed`. The
-    /// instant is never earlier than the server declared. The response time counts towards the
-    /// scheduled wait, up to half of it.
+    /// Returns the instant of the next probe, in an outage that has lasted for `elapsed`; `None` if
+    /// early probes do not apply. A wait that the server declared is observed in full. The
+    /// scheduled wait begins when the failed probe is sent, but half of the wait always follows the
+    /// response.
     fn next(self, elapsed: Duration, cap: Duration, now: BootInstant) -> Option<BootInstant> {
         let jitter_sample = self.jitter_sample?;
         let wait = wait(elapsed, cap, jitter_sample);
@@ -64,15 +65,16 @@ impl FailedProbe {
 }
 
 impl Breaker {
-    /// Returns when the current outage first opened the breaker; `None` if early probes do not
-    /// apply.
+    /// Returns when the current outage first opened the breaker. Returns `None` if the breaker is
+    /// closed, or if early probes do not apply.
     fn outage_began(&self) -> Option<BootInstant> {
         self.trip.as_ref()?;
         let began = self.past.as_deref()?.turned_at;
         (began > BootInstant::ZERO).then_some(began)
     }
 
-    /// Returns the reset of the current open or, for a closed [`Breaker`], of the next one.
+    /// Returns the reset, the length of an open: that of the current open or, for a closed
+    /// [`Breaker`], of the next one.
     #[must_use]
     pub fn reset_in_force(&self, policy: &BreakerPolicy) -> Duration {
         let opens = |past: &FailureHistory| if self.has_tripped() { past.opens } else { 0 };

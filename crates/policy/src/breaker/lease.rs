@@ -15,7 +15,7 @@ impl Breaker {
             .count()
     }
 
-    /// Takes a [`ProbeLease`] for the probe `id`, or renews its lease.
+    /// Takes a `ProbeLease` for the probe `id`, or renews its lease.
     pub fn lease(&mut self, id: u64, role: Role, expires: BootInstant) {
         if let Some(trip) = self.trip.as_deref_mut() {
             match trip.leases.iter_mut().find(|lease| lease.id == id) {

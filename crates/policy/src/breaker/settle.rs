@@ -8,10 +8,10 @@ use super::{Breaker, BreakerPolicy, BreakerState, FAILURE_MEMORY, OpenReason, Tr
 use crate::classify::AttemptMeaning;
 use crate::time::BootInstant;
 
-/// The shortest open, even if the server declared a shorter wait.
+/// The shortest open, which applies even if the server declared a shorter wait.
 const SHORTEST_OPEN: Duration = Duration::from_millis(500);
 
-/// The result of a request, as a [`Breaker`] counts it.
+/// The result of a request, with the facts that a [`Breaker`] needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settlement {
     /// The [`AttemptMeaning`] of the result for the breaker.
@@ -27,12 +27,12 @@ pub struct Settlement {
     pub wait: Option<Duration>,
 }
 
-/// The start of an open.
+/// The reason and the length of an open that begins.
 struct BreakerOpening {
     reason: OpenReason,
     /// The length of the open, if it differs from the reset.
     length: Option<Duration>,
-    /// The jitter sample of early probes; `None` if early probes do not apply.
+    /// The random number for the wait before an early probe; `None` if early probes do not apply.
     early: Option<f64>,
 }
 
@@ -42,6 +42,28 @@ impl Breaker {
     /// A result of an earlier generation has no effect. Success and a neutral response both prove
     /// that the origin is up, and close a half-open breaker. In a closed breaker, success clears
     /// the failures, and a neutral response keeps them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use docstokg_policy::breaker::{Breaker, BreakerPolicy, BreakerState, Settlement};
+    /// use docstokg_policy::classify::AttemptMeaning;
+    /// use docstokg_policy::time::BootInstant;
+    ///
+    /// let (mut breaker, policy) = (Breaker::default(), BreakerPolicy::default());
+    /// let now = BootInstant::from_micros(1_000_000);
+    /// for _ in 0..policy.fail_max.get() {
+    ///     let failure = Settlement {
+    ///         outcome: AttemptMeaning::Failure,
+    ///         generation: breaker.generation(),
+    ///         sent: now,
+    ///         jitter_sample: 0.5,
+    ///         wait: None,
+    ///     };
+    ///     breaker.settle(&policy, &failure, now);
+    /// }
+    /// assert_eq!(breaker.state(now), BreakerState::Open);
+    /// assert_eq!(breaker.state(now + policy.reset), BreakerState::HalfOpen);
+    /// ```
     pub fn settle(
         &mut self,
         policy: &BreakerPolicy,
@@ -183,7 +205,7 @@ impl Breaker {
         {
             past.opens = 0;
         }
-        // A wait that a server declared long ago counts less after a healthy hour.
+        // After an hour without an open, half of the reset learned from earlier waits is dropped.
         if was_closed
             && past.learned_reset > Duration::ZERO
             && past.turned_at + FAILURE_MEMORY <= now
@@ -233,8 +255,8 @@ impl Breaker {
             }
             return None;
         }
-        // A block of a closed breaker is not an outage. A block of a half-open breaker does not end
-        // its outage.
+        // A block of a closed breaker does not begin an outage, and a block of a half-open breaker
+        // does not end the current outage.
         if from == BreakerState::Closed
             && let Some(past) = self.past.as_deref_mut()
         {
@@ -255,8 +277,8 @@ impl Breaker {
         })
     }
 
-    /// Learns from a Retry-After. If a server requests more than the reset twice in a row, the
-    /// reset grows to that time.
+    /// Learns the reset from the length of a Retry-After. If a server requests more than the
+    /// configured reset twice in a row, the reset grows to the requested time, up to the ceiling.
     pub fn learn(&mut self, policy: &BreakerPolicy, asked: Duration) {
         let past = self.past();
         if asked <= policy.reset {
@@ -274,7 +296,8 @@ impl Breaker {
         self.generation = self.generation.wrapping_add(generations);
     }
 
-    /// Closes the breaker at an operator's request, and clears block, open and counts.
+    /// Closes the breaker at an operator's request, and clears its block, its open and its
+    /// failures.
     pub fn close(&mut self, now: BootInstant) -> Option<Transition> {
         let from = self.state(now);
         let generation = self

@@ -100,9 +100,9 @@ pub struct Transition {
     pub to: BreakerState,
     /// The number of failures in a row at that instant.
     pub fail_count: u32,
-    /// The length of the open, for a change to open.
+    /// The length of the open; `None` unless the breaker has opened.
     pub reset: Option<Duration>,
-    /// The [`OpenReason`] of the open, for a change to open.
+    /// The [`OpenReason`] of the open; `None` unless the breaker has opened.
     pub reason: Option<OpenReason>,
 }
 
@@ -119,7 +119,7 @@ pub enum BreakerAdmission {
     },
     /// A refusal: the breaker is open, or half-open with all probes in flight.
     Refused {
-        /// The instant of the next try.
+        /// The instant from which a request may be tried again.
         until: BootInstant,
         /// The [`OpenReason`] of the open, which remains while half-open.
         reason: OpenReason,

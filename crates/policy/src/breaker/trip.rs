@@ -27,7 +27,8 @@ pub(super) struct HostBlock {
 /// The data of a breaker that is open, blocked or half-open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct TripState {
-    /// The end of the inferred open; in the past once half-open.
+    /// The end of the open that follows from failures, not from a block; in the past once
+    /// half-open.
     pub(super) open_until: BootInstant,
     pub(super) reason: OpenReason,
     pub(super) block: Option<HostBlock>,
@@ -60,7 +61,8 @@ impl TripState {
             .map_or(self.open_until, |block| block.until.max(self.open_until))
     }
 
-    /// Returns the [`OpenReason`] of the block or of the inferred open, whichever lasts longer.
+    /// Returns the [`OpenReason`] of the block or of the open after failures, whichever lasts
+    /// longer.
     pub(super) fn reason(&self) -> &OpenReason {
         match &self.block {
             Some(block) if block.until >= self.open_until => &block.reason,

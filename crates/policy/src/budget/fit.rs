@@ -1,8 +1,8 @@
 //! The first instant at which a request fits every window of a budget.
 //!
-//! A window looks up the used permit that must leave it first, and adds its width. The latest of
-//! these instants applies. Expected uses count beside the history: those of requests that connect,
-//! or that wait with an earlier position.
+//! For each window, the permit that must leave the window first is looked up, and the width of the
+//! window is added to its instant. The latest of the resulting instants applies. Expected uses
+//! count like used permits: those of requests that connect, or that wait with an earlier position.
 
 use super::{Budget, Reservation};
 use crate::pacing::{FitMode, Spacing};
@@ -11,26 +11,28 @@ use crate::ring::{BucketRing, EXACT_LIMIT};
 use crate::time::BootInstant;
 use crate::windows::{Multiplier, Windows};
 
-/// The shortest stagger in microseconds: about the resolution of timers.
+/// The shortest stagger between requests in microseconds: about the resolution of timers.
 const SHORTEST_TURN: u64 = 2_000;
-/// The longest stagger in microseconds: about the delay with which sleeps end.
+/// The longest stagger between requests in microseconds: about the delay with which a sleeping task
+/// wakes.
 const MAX_STAGGER_MICROS: u64 = 25_000;
 
-/// An expected use: its instant and its weight.
+/// An expected use of a budget: its instant and its weight.
 pub(crate) type CountedUse = (BootInstant, u32);
 
-/// The first instant that fits, and the window that decides it.
+/// The first instant at which a request fits all windows, and the window that decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowFit {
-    /// The first instant that fits.
+    /// The first instant at which the request fits.
     pub at: BootInstant,
     /// The [`Window`] that requires the longest wait, if any.
     pub because: Option<Window>,
 }
 
 impl Budget {
-    /// Finds the first instant that fits if only used permits count: the latest instant of all
-    /// [`Windows`]. Returns also the index of the window that decided.
+    /// Finds the first instant from `from` on at which `weight` fits all [`Windows`], if only used
+    /// permits count. Also returns the index of the window that decides, unless `from` already
+    /// fits.
     #[inline]
     pub(crate) fn plain_fit(
         &self,
@@ -76,8 +78,8 @@ impl Budget {
         (at, latest)
     }
 
-    /// Returns whether a [`Spacing`] applies. Spacing applies only to paced requests. If the
-    /// spacing spreads a long window, the backlog must exceed the rest of that window.
+    /// Returns whether a [`Spacing`] applies to a request. Spacing applies only to paced requests.
+    /// If the spacing spreads a long window, the backlog must exceed the rest of that window.
     #[inline]
     fn holds(
         &self,
@@ -100,9 +102,9 @@ impl Budget {
                     .is_some_and(|used| used.plus_micros(rule.width) > from)
     }
 
-    /// Finds the first instant from `from` on at which `weight` fits every window, beside counted
-    /// uses and behind `ahead` queued weights. Counted uses are sorted by instant, and not earlier
-    /// than now.
+    /// Finds the first instant from `from` on at which `weight` fits every window, after the uses
+    /// in `counted` and behind a queue with the weight `ahead`. `counted` is sorted by instant, and
+    /// contains no instant before now.
     ///
     /// The result is exact if `ahead` is `None`. With a queue and several windows, the result is a
     /// lower bound. The time is O(windows x counted^2).
@@ -133,7 +135,8 @@ impl Budget {
         self.first_fit_among(windows, weight, ahead, counted, from, pace)
     }
 
-    /// Finds the first instant that fits between counted uses, or behind a queue.
+    /// Finds the first instant as `first_fit` does, if uses are counted, a queue is ahead or the
+    /// rate is reduced.
     #[cold]
     fn first_fit_among(
         &self,
@@ -179,19 +182,20 @@ impl Budget {
                     fit = WindowFit { at, because };
                 }
             }
-            // One iteration is enough, unless a counted use conflicts with the instant of an
-            // earlier window.
+            // One iteration is enough, unless counted uses exist: a later window may move the
+            // instant to a point at which a counted use conflicts with an earlier window.
             if fit.at == before || counted.is_empty() || ahead.is_some() {
                 return fit;
             }
         }
     }
 
-    /// Returns the stagger behind requests that are due now or within one stagger, if any.
+    /// Returns the instant at which a new request is staggered behind requests that are due now or
+    /// within one stagger. Returns `None` if there are no such requests, or if the stagger would be
+    /// finer than timers.
     ///
-    /// A stagger is a quarter of a permit's share of the fastest window. A staggered burst is over
-    /// within a quarter of that window, so the rate is not lowered. If the stagger would be finer
-    /// than timers, there is no stagger.
+    /// A stagger is a quarter of the time per permit in the fastest window. A staggered burst is
+    /// over within a quarter of that window, so the rate is not lowered.
     pub(crate) fn turn_behind(&self, windows: &Windows, now: BootInstant) -> Option<WindowFit> {
         let of_window =
             |(window, width): (&Window, u64)| width / (4 * u64::from(window.limit.get()));
@@ -217,7 +221,8 @@ impl Budget {
         })
     }
 
-    /// Finds the first instant that fits one [`Window`] of a width.
+    /// Finds the first instant from `from` on that fits one [`Window`] with its current width, in
+    /// microseconds.
     #[inline]
     fn fit_window(
         &self,
@@ -227,8 +232,8 @@ impl Budget {
         counted: &[CountedUse],
         from: BootInstant,
     ) -> BootInstant {
-        // The last of the `ahead + weight` units fits `turns` whole windows after the unit in the
-        // first window.
+        // The last of the `ahead + weight` units is fitted into the first window, at the position
+        // `rest`. Its instant is then moved by a number of whole windows.
         let last = ahead.saturating_add(weight).saturating_sub(1);
         // Divisions are slow, and the first window almost always has enough free permits.
         let limit = window.limit.get();
@@ -247,8 +252,8 @@ impl Budget {
                 at = before;
                 continue;
             }
-            // A later counted use must still fit after this instant. Otherwise the request goes
-            // after that use.
+            // If a later counted use would no longer fit after a request at this instant, the
+            // request goes after that use.
             let crowded = counted.iter().map(|(expected, _)| *expected).find(|later| {
                 *later > at
                     && *later < at.plus_micros(width)
@@ -263,8 +268,8 @@ impl Budget {
         }
     }
 
-    /// Returns the instant of the `k`-th latest unit at or before `at`. Counted uses come first,
-    /// because no [`CountedUse`] is earlier than now.
+    /// Returns the instant of the `k`-th latest unit at or before `at`, among counted uses and used
+    /// permits. Counted uses are searched first, because no [`CountedUse`] is earlier than now.
     #[inline]
     fn back_at(
         &self,
@@ -298,8 +303,8 @@ impl Budget {
     }
 }
 
-/// Returns the weight and the width of a request in a [`Spacing`]. A weight above the limit takes a
-/// wider distance in proportion.
+/// Returns the weight and the width that a request has in a [`Spacing`]. A weight above the limit
+/// counts as the limit, and widens the distance in proportion.
 #[inline]
 fn spaced_weight(spacing: &Spacing, width: u64, weight: u32) -> (u32, u64) {
     let limit = spacing.window().limit.get();

@@ -1,5 +1,5 @@
-//! Forecasts of the instant at which the last of many requests goes, from windows, used permits and
-//! the observed rate.
+//! Forecasts of the instant at which the last of many requests is sent, from windows, used permits
+//! and the observed rate.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::windows::Windows;
 /// The number of permits that are computed one by one. The time of further permits is extrapolated.
 const MAX_COMPUTED: u64 = 50_000;
 
-/// The requests of a [`Forecast`].
+/// The requests for which a [`Forecast`] is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
     /// The number of requests to come.
@@ -35,18 +35,18 @@ impl Demand {
     }
 }
 
-/// The instant at which the last of many requests goes.
+/// The forecast for the last of many requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
-    /// The time until the last request goes.
+    /// The time until the last request is sent.
     pub after: Duration,
     /// The limit that causes most of that time; `None` if no limit delays the requests.
     pub because: Option<Window>,
 }
 
 impl Budget {
-    /// Forecasts the last request of a [`Demand`], if requests go from `now` on as soon as the
-    /// [`Windows`] of a process allow.
+    /// Forecasts when the last request of a [`Demand`] is sent, if requests are sent from `now` on
+    /// as soon as the [`Windows`] of a process allow.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -59,7 +59,8 @@ impl Budget {
         let computed = permits.min(MAX_COMPUTED);
         let observed = (micros(demand.distance) as f64 / demand.permits_each.max(0.1)) as u64;
         let spacing = self.spacing_distance(windows, permits, now);
-        // The delays by each window; a spacing counts for the limit that it spaces.
+        // The delay that each window causes; the delay by a spacing counts for the limit that it
+        // spaces.
         let in_force: Vec<(&Window, u64)> = windows.in_force(self.multiplier).collect();
         let mut waited = vec![0_u64; in_force.len()];
         let mut sent: Vec<u64> = Vec::with_capacity(computed as usize);
@@ -177,7 +178,7 @@ mod tests {
     fn a_thousand_requests_take_the_hour_and_the_pace_of_the_second() {
         let (budget, windows, now) = used("2/SECOND+500/HOUR", 0, 1);
         let forecast = budget.forecast(&windows, Demand::of(1_000), now);
-        // 500 requests go in 255 s; the last goes an hour after the 500th.
+        // The first 500 requests are sent in 255 s; the last request is sent an hour after them.
         assert!((3_850..3_860).contains(&seconds(forecast)), "{forecast:?}");
         assert_eq!(forecast.because, "500/HOUR".parse().ok());
         let few = budget.forecast(&windows, Demand::of(400), now);
@@ -188,9 +189,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_before_counts() {
-        // Of the last 12 minutes, 364 of 500 permits are used: 136 requests go now, the others when
-        // the first permits leave the window.
+    fn forecast_counts_requests_sent_before() {
+        // Of the last 12 minutes, 364 of 500 permits are used: 136 requests are sent now, the
+        // others when the first permits leave the window.
         let (budget, windows, now) = used("2/SECOND+500/HOUR", 364, 2);
         let forecast = budget.forecast(&windows, Demand::of(136), now);
         assert!(seconds(forecast) < 75, "{forecast:?}");
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_use_and_a_slower_pace_count() {
+    fn forecast_counts_other_clients_and_a_slower_pace() {
         let (budget, windows, now) = used("2/SECOND+500/HOUR", 0, 1);
         let shared = Demand {
             permits_each: 2.0,

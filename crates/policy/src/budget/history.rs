@@ -1,4 +1,4 @@
-//! The history of a budget, as a store that several processes share records it.
+//! The history of a budget in the form that a store records for several processes.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ impl Budget {
         self.remembered = 0;
     }
 
-    /// Passes each [`BudgetChange`] since the last call to `to`, and clears the journal.
+    /// Calls `to` with each [`BudgetChange`] since the last call, and clears the journal.
     #[inline]
     pub fn drain_journal(&mut self, mut to: impl FnMut(BudgetChange)) {
         if let Some(journal) = &mut self.journal {
@@ -37,7 +37,7 @@ impl Budget {
         }
     }
 
-    /// Applies a [`BudgetChange`] of another process.
+    /// Applies a [`BudgetChange`] that another process recorded.
     pub fn replay(&mut self, change: BudgetChange) {
         let journal = self.journal.take();
         match change {
@@ -109,7 +109,8 @@ impl Budget {
                 }
             })
             .collect::<Vec<BucketRing>>();
-        // The other process may not have known the windows of this process.
+        // The other process may not have known the windows of this process, so the history is
+        // extended for them again.
         self.remembered = 0;
         (self.keep, self.reservations, self.slots) = (keep, reservations, slots);
         (self.multiplier, self.counts, self.waits) = (multiplier, counts, waits);

@@ -10,7 +10,7 @@ pub(crate) struct Reservation {
     /// The identifier of the holder, equal in every budget of the request.
     pub(crate) id: u64,
     /// The position among waiting requests, equal in every budget. Smaller positions go first. A
-    /// request keeps its position until it goes or ends.
+    /// request keeps its position until it is sent or gives up.
     pub(crate) position: u64,
     /// The instant at which the holder confirms the reservation.
     pub(crate) at: BootInstant,
@@ -28,8 +28,8 @@ pub(crate) enum ReservationStage {
     /// The holder waits. A reservation that expires in this stage is dropped, because its holder
     /// has ended.
     Waiting,
-    /// The request connects or was sent. The reservation counts as used now; at expiry its use is
-    /// recorded at that instant.
+    /// The request connects or was sent. Until it expires, the reservation counts as a use at the
+    /// present instant. At expiry, the use is recorded at the instant of expiry.
     Sent,
 }
 

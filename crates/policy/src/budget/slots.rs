@@ -1,4 +1,5 @@
-//! Slots shared through the store: leases that expire unless their holder renews them.
+//! Slots for concurrent requests, shared through the store: leases that expire unless their holder
+//! renews them.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,15 +14,16 @@ pub(super) struct SlotLease {
 }
 
 impl Budget {
-    /// Returns whether a shared slot is available for a request. The slot belongs to `id` already,
-    /// or is free beyond the slots for `earlier_due` requests with earlier positions.
+    /// Returns whether the request `id` may use one of `most` shared slots: because the request has
+    /// a slot already, or because a slot stays free after `earlier_due` earlier requests took
+    /// theirs.
     #[must_use]
     pub(crate) fn has_slot(&self, most: u32, id: Option<u64>, earlier_due: u32) -> bool {
         let taken = self.slots.len() as u64 + u64::from(earlier_due);
         taken < u64::from(most) || id.is_some_and(|id| self.slots.iter().any(|slot| slot.id == id))
     }
 
-    /// Takes a shared slot for `id`, or renews its slot.
+    /// Takes a shared slot for the request `id`, or renews the slot that the request has.
     pub fn take_slot(&mut self, id: u64, expires: BootInstant) {
         match self.slots.iter_mut().find(|slot| slot.id == id) {
             Some(slot) => slot.expires = expires,

@@ -1,6 +1,6 @@
 //! Cache directives (RFC 9111 section 5.2, RFC 5861, RFC 8246).
 //!
-//! A value that cannot be parsed counts as the restrictive one: a lifetime of zero, no stale
+//! A value that cannot be parsed counts as the most restrictive one: a lifetime of zero, no stale
 //! responses. If a directive has several values, section 4.2.1 allows a cache to use the first or
 //! to treat the response as stale. Here, values that differ make the response stale.
 

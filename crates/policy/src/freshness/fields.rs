@@ -72,6 +72,14 @@ pub fn connection_options(headers: &HeaderMap) -> Vec<HeaderName> {
 
 /// Returns whether a field concerns one connection or one proxy, so that it is neither stored nor
 /// forwarded.
+///
+/// ```
+/// use docstokg_policy::freshness::is_hop_by_hop;
+/// use http::header;
+///
+/// assert!(is_hop_by_hop(&header::TRANSFER_ENCODING));
+/// assert!(!is_hop_by_hop(&header::CONTENT_TYPE));
+/// ```
 #[must_use]
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     let others = [

@@ -5,6 +5,18 @@ use url::Url;
 
 /// Returns the URLs whose stored responses a request invalidates: its own URL, and those of
 /// `Location` and `Content-Location` on the same origin.
+///
+/// ```
+/// use docstokg_policy::freshness::invalidates;
+/// use http::{HeaderMap, Method, StatusCode};
+///
+/// let url = "https://api.example.org/works/1".parse()?;
+/// let after = |method, status| invalidates(&method, status, &HeaderMap::new(), &url);
+/// assert_eq!(after(Method::PUT, StatusCode::OK), [url.clone()]);
+/// assert!(after(Method::PUT, StatusCode::CONFLICT).is_empty());
+/// assert!(after(Method::GET, StatusCode::OK).is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn invalidates(
     method: &Method,

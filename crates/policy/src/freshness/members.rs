@@ -16,8 +16,8 @@ pub(super) struct Member {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Members {
     pub(super) list: Vec<Member>,
-    /// Set if a part violates the grammar. Names in that part still count, because `no-store` in a
-    /// malformed line means `no-store`. Lifetimes do not count.
+    /// Set if a part violates the grammar. Names in that part still apply, because `no-store` in a
+    /// malformed line means `no-store`. Lifetimes in that part are ignored.
     pub(super) malformed: bool,
 }
 

@@ -79,9 +79,8 @@ fn parse(line: &[u8], length: u64) -> Option<RequestedRange> {
 }
 
 /// Returns the [`RequestedRange`] of the last `count` bytes, or of the whole body if it has fewer
-/// (RFC 9110 section
-/// 14.1.2). A suffix of an empty body is satisfiable, but a 206 cannot name its bytes, so `None`
-/// selects the whole body.
+/// (RFC 9110 section 14.1.2). A suffix of an empty body is satisfiable, but a 206 cannot name its
+/// bytes, so `None` selects the whole body.
 fn suffix(count: u64, length: u64) -> Option<RequestedRange> {
     if count == 0 {
         return Some(RequestedRange::Unsatisfiable);

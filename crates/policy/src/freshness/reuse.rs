@@ -16,8 +16,8 @@ pub enum ReuseDecision {
         /// The age of the stored response.
         age: Duration,
     },
-    /// The origin is requested, because the lifetime has passed. The stored response is served if
-    /// `may_serve` allows it.
+    /// A request is sent to the origin, because the lifetime has passed. The stored response is
+    /// served if `may_serve` allows it.
     Stale {
         /// The age of the stored response.
         age: Duration,
@@ -33,9 +33,9 @@ pub enum ReuseDecision {
         /// The [`ValidationReason`] for the validation.
         why: ValidationReason,
     },
-    /// The origin is requested, because no response is stored.
+    /// A request is sent to the origin, because no response is stored.
     Miss,
-    /// The origin is requested without the cache.
+    /// A request is sent to the origin without the cache.
     Bypass(BypassReason),
     /// A 504 is served: the request forbids a request to the origin, and no stored response may be
     /// served.
@@ -71,18 +71,21 @@ pub enum BypassReason {
     Precondition,
 }
 
-/// The conditions under which a stale response may be served (RFC 9111 section 4.2.4, RFC 5861).
-/// The default is never.
+/// The conditions under which a stale response may be served (RFC 9111 section 4.2.4, RFC 5861). By
+/// default a stale response is never served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StaleUse {
-    /// The time until which it may be served at once, if the caller validates it in the background.
+    /// The time until which the response may be served at once, if the caller validates it in the
+    /// background.
     pub while_revalidate_until: Option<Timestamp>,
-    /// The time until which it may be served at once, because the request accepts it (`max-stale`).
+    /// The time until which the response may be served at once, because the request accepts stale
+    /// responses (`max-stale`).
     pub requested_until: Option<Timestamp>,
-    /// The time until which it may be served if the origin fails (see
+    /// The time until which the response may be served if the origin fails (see
     /// [`is_stale_if_error_status`](super::is_stale_if_error_status)) or cannot be reached.
     pub if_error_until: Option<Timestamp>,
-    /// Set if it may be served while the cache is deliberately disconnected, as with `--offline`.
+    /// Set if the response may be served while the cache is deliberately disconnected, as with
+    /// `--offline`.
     pub when_disconnected: bool,
 }
 
@@ -117,14 +120,15 @@ pub fn reuse(
     let wishes = RequestDirectives::of(request.headers);
     let only_if_cached = wishes.flags.has(DirectiveFlag::OnlyIfCached);
     match bypass(request, &wishes, rules) {
-        // RFC 9111 section 5.2.1.7: the origin is not requested, even if the cache is bypassed.
+        // RFC 9111 section 5.2.1.7: no request is sent to the origin, even if the cache is
+        // bypassed.
         Some(reason) if only_if_cached && reason != BypassReason::Method => {
             return ReuseDecision::OnlyIfCachedFailure;
         }
         Some(reason) => return ReuseDecision::Bypass(reason),
         None => {}
     }
-    // A response stored for one user is not for all users, and the reverse.
+    // A response stored for one user must not be served to all users, and the reverse.
     let stored = stored.filter(|stored| stored.mode() == rules.mode);
     let reuse = stored.map_or(ReuseDecision::Miss, |stored| {
         judge(stored, &wishes, rules, now)
@@ -202,7 +206,7 @@ fn judge(
     }
 }
 
-/// Returns the reason to validate any [`StoredResponse`], fresh or stale.
+/// Returns the reason why a [`StoredResponse`] must be validated even if it is fresh.
 fn demand(
     stored: &StoredResponse,
     directives: &ResponseDirectives,
@@ -237,7 +241,7 @@ fn unmet(
     if !is_immutable && wishes.max_age.is_some_and(is_too_old) {
         return Some(ValidationReason::RequestMaxAge);
     }
-    // RFC 9111 section 5.2.1.3: the response must stay fresh for a time.
+    // RFC 9111 section 5.2.1.3: the response must stay fresh for the requested time.
     let ends_too_soon = |wish: Duration| age.saturating_add(wish) > lifetime;
     wishes
         .min_fresh
@@ -257,12 +261,13 @@ fn stale_use(
     rules: &FreshnessRules,
     expiry: &Expiry,
 ) -> StaleUse {
-    // RFC 9111 section 4.2.4: a stale response is not served if it forbids that itself.
+    // RFC 9111 section 4.2.4: a stale response is not served if its own directives forbid that.
     if directives.forbid_stale(rules.mode) {
         return StaleUse::default();
     }
     let until = |extra: Option<Duration>| extra.map(|extra| expiry.at + extra);
-    // RFC 9111 section 5.2.1.3: a request that wants a response to stay fresh wants no stale one.
+    // RFC 9111 section 5.2.1.3: a request that wants a response to stay fresh accepts no stale
+    // response.
     let accepts = wishes.min_fresh.is_none();
     // RFC 9111 section 5.2.1.1: max-age limits the age of a response that max-stale accepts.
     let is_young = wishes.max_age.is_none_or(|limit| expiry.age <= limit);

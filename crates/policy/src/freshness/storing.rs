@@ -168,8 +168,8 @@ fn is_partial(response: OriginResponse<'_>) -> bool {
     response.status == StatusCode::OK && is_bytes
 }
 
-/// Returns a reason unless a part of the [`OriginResponse`] permits storing (RFC 9111 section 3,
-/// last point).
+/// Returns the reason why an [`OriginResponse`] may not be stored, if no part of it permits storing
+/// (RFC 9111 section 3, last point).
 fn lacks_permission(
     response: OriginResponse<'_>,
     directives: &ResponseDirectives,

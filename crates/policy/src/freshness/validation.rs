@@ -71,7 +71,7 @@ pub enum Update {
 }
 
 /// Updates a [`StoredResponse`] with the 304 to a request with its validators (RFC 9111 section
-/// 4.3.4). The exchange has the caller's request, for which the stored response was selected.
+/// 4.3.4). The exchange contains the caller's request, for which the stored response was selected.
 #[must_use]
 pub fn update(
     stored: &StoredResponse,
@@ -151,8 +151,7 @@ pub enum FromHead {
 }
 
 /// Updates a [`StoredResponse`] with a response to HEAD for the same URL and variant (RFC 9111
-/// section
-/// 4.3.5).
+/// section 4.3.5).
 #[must_use]
 pub fn freshen_from_head(
     stored: &StoredResponse,

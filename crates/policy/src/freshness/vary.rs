@@ -85,7 +85,8 @@ impl VariantKey {
 }
 
 /// Selects the [`StoredResponse`] of a URL that serves a request, and returns its position. Of the
-/// matching variants, the most recent by `Date` is selected, then by arrival.
+/// matching variants, the one with the latest `Date` is selected; if several have that date, the
+/// one that arrived last.
 #[must_use]
 pub fn select<'a>(
     request: CacheRequest<'_>,

@@ -20,7 +20,7 @@ pub struct SettledRequest {
     pub permitted: BootInstant,
     /// The [`AttemptMeaning`] of the response for limits.
     pub outcome: AttemptMeaning,
-    /// Set if the failure may be a refusal.
+    /// Set if the failure may be a refusal of one request too many (503).
     pub maybe_refused: bool,
     /// The time for which the server wants no request, as far as the policy obeys the server.
     pub retry_after: Option<Duration>,
@@ -53,11 +53,11 @@ pub enum LimitEvent {
     },
     /// An attempt has ended.
     Answered(SettledRequest),
-    /// A request was dropped.
+    /// A permit or a reservation was given back, or its request has no result.
     Left {
         /// The id of the permit.
         id: u64,
-        /// The instant of the permit, if the request was not sent.
+        /// The instant of the permit, if the request was not sent; otherwise `None`.
         spent_at: Option<BootInstant>,
         /// The name under which the quotas of the request are kept.
         lane: Option<Arc<str>>,
@@ -80,7 +80,7 @@ pub enum LimitEvent {
 /// The effect of a [`LimitEvent`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventEffect {
-    /// Set if waiting requests may go earlier than expected.
+    /// Set if waiting requests may be sent earlier than expected.
     pub calls_next: bool,
     /// The [`ConfirmedLimit`] that a response, or its headers, confirmed.
     pub confirmed: Option<ConfirmedLimit>,

@@ -19,8 +19,8 @@ const LIMIT_MEMORY: Duration = Duration::from_secs(7 * 86_400);
 /// The time after which a request without a response is dropped, because its process may have
 /// ended.
 const TRACKED_REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
-/// The shortest wait before a request queries again, while it waits for the response to another
-/// request.
+/// The shortest wait of a request for the response to another request, before its instant is
+/// computed again.
 const MIN_ASK_AGAIN_PAUSE: Duration = Duration::from_millis(20);
 /// The largest number of requests in flight that are tracked.
 const MAX_TRACKED_REQUESTS: usize = 64;
@@ -30,7 +30,7 @@ const MAX_TRACKED_REQUESTS: usize = 64;
 pub enum LearnMode {
     /// Limits below the configured ones.
     Tighten,
-    /// The rate that the host admits, from two requests per second upwards and up to this
+    /// The rate that the host admits, searched from two requests per second upwards and up to this
     /// [`Window`].
     UpTo(Window),
 }
@@ -45,7 +45,7 @@ pub struct LearnPolicy {
 }
 
 impl LearnPolicy {
-    /// Returns whether limits are learned from the first request on.
+    /// Returns whether limits are learned from the first request on, instead of the first refusal.
     #[inline]
     #[must_use]
     pub fn searches_upwards(&self) -> bool {
@@ -63,7 +63,7 @@ impl LearnPolicy {
     }
 }
 
-/// The effect of the headers of a response.
+/// The effect of the headers of a response on other requests and on the learned limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LearnEffect {
     /// Set if other requests may have waited for these headers.
@@ -82,7 +82,7 @@ struct TrackedRequest {
 }
 
 impl TrackedRequest {
-    /// Ends the request without a further effect on the [`Learner`].
+    /// Stops tracking the request, without a further effect on the [`Learner`].
     fn land(&self, learner: &mut Learner) {
         if self.heard {
             learner.body_ended(self.sent);
@@ -102,7 +102,7 @@ pub struct LearnedLimits {
 }
 
 impl LearnedLimits {
-    /// Starts to learn at a first refusal, from the requests that were sent before.
+    /// Starts to learn at a first refusal; `sent` lists the requests that were sent before.
     #[must_use]
     pub fn from_history(sent: impl Iterator<Item = BootInstant>, now: BootInstant) -> Self {
         Self {
@@ -121,8 +121,8 @@ impl LearnedLimits {
         }
     }
 
-    /// Returns when a request may go, behind `earlier` waiting requests. The result may be too
-    /// early: the request queries again at that instant.
+    /// Returns when a request may be sent, behind `earlier` waiting requests. The result may be too
+    /// early, so the request computes its instant again at that time.
     #[must_use]
     pub fn next(&self, policy: &LearnPolicy, earlier: u32, now: BootInstant) -> BootInstant {
         if policy.mode == LearnMode::Tighten && self.learner.knows_nothing() {
@@ -161,7 +161,7 @@ impl LearnedLimits {
         }
     }
 
-    /// Records that a request ended without a meaningful response.
+    /// Records that a request ended without a response from which limits can be learned.
     pub fn dropped(&mut self, id: u64) {
         if let Some(tracked) = self.land(id) {
             tracked.land(&mut self.learner);
@@ -194,7 +194,8 @@ impl LearnedLimits {
         now: BootInstant,
     ) -> Option<ConfirmedLimit> {
         let before = self.confirmed_now();
-        // A request from before the first refusal is known only by its permit.
+        // A request from before the first refusal is not tracked; only the instant of its permit is
+        // known.
         let known = self.land(id);
         if let Some(heard) = known.filter(|tracked| tracked.heard) {
             heard.land(&mut self.learner);
@@ -263,7 +264,8 @@ impl LearnedLimits {
         self.learner.not_before(now)
     }
 
-    /// Returns the tightest confirmed window, or one request in the present distance.
+    /// Returns the tightest confirmed window: its number of requests and its length. Without a
+    /// confirmed window, returns one request in the current distance between requests.
     fn tightest(&self) -> (u32, Duration) {
         self.learner.tightest()
     }

@@ -52,9 +52,9 @@ use search::LimitSearch;
 use state::{HostOutage, RefusalEpoch, StartRate};
 use units::{LearnerInstant, RequestRate, Seconds, stored_instant, stored_length};
 
-/// The margin of windows before any refusal.
+/// The initial margin of windows, before any refusal.
 const START_MARGIN: Seconds<f32> = Seconds(0.01);
-/// The time for which a response is awaited after the last request.
+/// The time after the last request for which responses are awaited.
 const UNANSWERED_TIMEOUT: Seconds = Seconds(60.0);
 /// The longest time between a request with status 503 and a served request that shows a refusal. If
 /// the host serves another request within that time, the host was not down.
@@ -65,8 +65,7 @@ const MAX_CONFIRMED: usize = 3;
 /// The phase of a [`Learner`], which decides the instant of the next request.
 #[derive(Clone, Copy, Debug)]
 enum LearnerPhase<'a> {
-    /// A phase of one request at a time, until the host serves a request after a refusal or an
-    /// outage.
+    /// A phase of single requests, from a refusal or an outage until the host serves a request.
     Testing,
     /// No limit is known: the rate of requests rises.
     Starting,
@@ -89,13 +88,14 @@ pub struct Learner {
     search: Option<LimitSearch>,
     probe: ProbeSchedule,
     in_flight: InFlightCounts,
-    /// The instant before which no request goes.
+    /// The instant before which no request is sent.
     #[serde(with = "stored_instant")]
     not_before: Option<LearnerInstant>,
     #[serde(with = "stored_instant")]
     last_sent: Option<LearnerInstant>,
     last_refusal: RefusalEpoch,
-    /// If set, one request at a time goes, until a request sent from this instant on is admitted.
+    /// If set, requests are sent one at a time, until a request sent from this instant on is
+    /// admitted.
     testing: Option<LearnerInstant>,
     /// The length of the Retry-After of the last refusal.
     #[serde(with = "stored_length")]
@@ -108,9 +108,10 @@ pub struct Learner {
     /// The instant at which the search last learned from a response.
     #[serde(with = "stored_instant")]
     search_moved: Option<LearnerInstant>,
-    /// The time for which the host bans the client: it refuses every request after a refusal.
+    /// The time after a refusal for which the host refuses every request, because it bans the
+    /// client.
     ban: Seconds<f32>,
-    /// The number of refusals of this row at which every limit was free.
+    /// The number of refusals in the current row at which every limit was free.
     unexpected: u8,
     /// The number of requests in flight whose headers have arrived.
     open_bodies: u16,
@@ -193,7 +194,7 @@ impl Learner {
         own.max(self.retry_end).max(now)
     }
 
-    /// Ends the pause after refusals: the next request may go at once, as a test.
+    /// Ends the pause after refusals: the next request may be sent at once, as a test.
     pub fn end_pause(&mut self) {
         self.not_before = None;
         self.retry_end = BootInstant::ZERO;
@@ -213,7 +214,8 @@ impl Learner {
         Duration::from_secs_f64(1.0 / rate.0.clamp(0.001, 1_000.0))
     }
 
-    /// Returns the tightest confirmed window, or one request in the present distance.
+    /// Returns the tightest confirmed window: its number of requests and its length. Without a
+    /// confirmed window, returns one request in the current distance between requests.
     pub(crate) fn tightest(&self) -> (u32, Duration) {
         let windows = self.confirmed().filter(|limit| limit.is_window());
         let rate = |limit: &&ConfirmedLimit| (limit.n() / limit.window()).0;
@@ -243,7 +245,7 @@ impl Learner {
         self.outage.doubtful = None;
     }
 
-    /// Returns when the next request may go, within [`LearnBounds`].
+    /// Returns when the next request may be sent, within [`LearnBounds`].
     #[must_use]
     pub fn next(&self, bounds: &LearnBounds, now: BootInstant) -> NextRequest {
         let Some(last_sent) = self.last_sent else {

@@ -1,4 +1,5 @@
-//! Declared quotas: the limits in the rate headers of a host, and when the next request may go.
+//! Declared quotas: the limits in the rate headers of a host, and when the next request may be
+//! sent.
 //!
 //! A site keeps quotas by lane, the name of a role or kind of request. An exhausted search quota
 //! says nothing about downloads. All processes that share a site share the quotas, and count every
@@ -35,31 +36,33 @@ pub struct QuotaStatement {
     pub retry_after: Option<Duration>,
     /// Set if the response refuses the request because of the quota.
     pub is_refusal: bool,
-    /// Set if the refusal says that the quota of this kind of request is used up for long.
+    /// Set if a quota is used up for a long time, so that the refusal concerns only this kind of
+    /// request.
     pub is_spent_kind: bool,
 }
 
 /// The effect of a [`QuotaStatement`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaEffect {
-    /// Set if waiting requests may go earlier than expected.
+    /// Set if waiting requests may be sent earlier than expected.
     pub calls_next: bool,
     /// Set if the quota delays the next request of the lane.
     pub holds: bool,
 }
 
-/// The instants at which a request may go by the quotas of its lane.
+/// The instants at which a request may be sent according to the quotas of its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaInstants {
-    /// The instant at which the remainder lasts evenly until the reset.
+    /// The instant at which the request keeps an even distance, so that the remainder lasts until
+    /// the reset.
     pub paced: BootInstant,
-    /// The first instant at which the quota has a remainder.
+    /// The first instant at which the quota allows the request, without an even distance.
     pub earliest: BootInstant,
     /// The limit that delays the request, as a [`Window`].
     pub window: Option<Window>,
 }
 
-/// The needs of a request, for the quotas of its lane.
+/// The facts about a request from which the quotas of its lane compute its instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuotaNeed<'a> {
     /// The number of waiting requests before this one.
@@ -100,7 +103,7 @@ struct InFlightPermit {
     cost: QuotaCost,
 }
 
-/// The amounts that a request uses of quotas in each unit.
+/// The amounts that a request uses of the quotas in each unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct QuotaCost {
     requests: u32,
@@ -161,7 +164,7 @@ impl Quotas {
         })
     }
 
-    /// Returns when a request of a lane may go; `None` if its quotas do not limit the request.
+    /// Returns when a request of a lane may be sent; `None` if its quotas do not limit the request.
     #[must_use]
     pub fn next(&self, lane: &str, need: QuotaNeed<'_>, now: BootInstant) -> Option<QuotaInstants> {
         self.of(lane)?.next(need, now)
@@ -182,7 +185,7 @@ impl Quotas {
         own.in_flight.push(InFlightPermit { id, cost });
     }
 
-    /// Returns the cost of a permit whose request was not sent.
+    /// Reverts the cost of a permit whose request was not sent.
     pub fn take_back(&mut self, lane: &str, id: u64) {
         let Some(own) = self.of_mut(lane) else {
             return;
@@ -315,7 +318,8 @@ impl LaneQuotas {
             )
         });
         for quota in counted.take(MAX_QUOTAS_PER_LANE) {
-            // The origin counted the requests before this one, and perhaps some of those after it.
+            // The origin's count includes the requests before this one, and perhaps some of those
+            // after it.
             let known = self.quotas.iter().find(|known| known.is_of(quota));
             let bytes = known.map_or(0, TrackedQuota::answer_bytes);
             let costs = self.in_flight.iter().map(|other| match quota.unit {
@@ -346,7 +350,7 @@ impl LaneQuotas {
         changed
     }
 
-    /// Returns when a request may go; `None` if the quotas do not limit it.
+    /// Returns when a request may be sent; `None` if the quotas do not limit it.
     fn next(&self, need: QuotaNeed<'_>, now: BootInstant) -> Option<QuotaInstants> {
         let cost = self.cost_of(need.weight);
         let quotas = self.quotas.iter().filter(|quota| quota.binds(self.stated));

@@ -67,6 +67,15 @@ pub fn tighten_concurrency(
 ///
 /// The result is at most [`MAX_RESET`]. Returns `None` if the reset has passed, because the
 /// remainder is then outdated.
+///
+/// ```
+/// use std::time::Duration;
+/// use docstokg_policy::rate_headers::spread;
+///
+/// assert_eq!(spread(40, Duration::from_secs(30)), Some(Duration::from_millis(750)));
+/// assert_eq!(spread(0, Duration::from_secs(30)), Some(Duration::from_secs(30)));
+/// assert_eq!(spread(40, Duration::ZERO), None);
+/// ```
 #[must_use]
 pub fn spread(remaining: u32, resets_in: Duration) -> Option<Duration> {
     let micros = micros(resets_in.min(MAX_RESET));
@@ -87,8 +96,8 @@ fn stated_windows(reading: &RateHeaderReading) -> Vec<Window> {
         .collect()
 }
 
-/// Returns whether requests that keep the [`Window`] `one` also keep `other`: enough windows of
-/// `one` cover the interval of `other`.
+/// Returns whether requests that observe the [`Window`] `one` also observe `other`: enough windows
+/// of `one` cover the interval of `other`.
 fn implies(one: &Window, other: &Window) -> bool {
     if one.per.is_zero() {
         return false;
@@ -97,7 +106,7 @@ fn implies(one: &Window, other: &Window) -> bool {
     u128::from(one.limit.get()).saturating_mul(windows) <= u128::from(other.limit.get())
 }
 
-/// Raises a [`Window`] to the lowest declared rate among windows of its kind.
+/// Raises a [`Window`] to the lowest declared rate among windows of its kind: pacing or quota.
 fn raise(window: Window, stated: &[Window]) -> Window {
     let is_pacing = |window: &Window| window.per <= MAX_PACING_WINDOW;
     let same_kind = stated

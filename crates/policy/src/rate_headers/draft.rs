@@ -179,7 +179,8 @@ fn join(policies: Vec<DeclaredQuota>, service_limits: Vec<DeclaredQuota>) -> Vec
     let mut statements = Vec::new();
     for mut service_limit in service_limits {
         let mut joined = false;
-        // Another partition of a policy counts in the same unit.
+        // A service limit counts in the unit of the policy with its name, even if that policy is
+        // for another partition.
         let of_that_name = policies
             .iter()
             .filter(|policy| policy.name == service_limit.name);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::value::WindowedCount;
 use super::{DeclaredQuota, RateHeaderFamily, RateHeaderReader, ResetForm, Unit, to_u32};
 
-/// The names of the fields in one spelling.
+/// The names of the separate fields, in one of their spellings.
 struct FieldFamily {
     source: RateHeaderFamily,
     limit: &'static str,
@@ -168,7 +168,7 @@ impl FamilyValues {
     }
 
     /// Returns the current limit, which is the first one. Of several remainders and resets, the
-    /// strictest counts.
+    /// strictest applies.
     fn current(&self, common: DeclaredQuota) -> Option<DeclaredQuota> {
         let mut stated = self.limits.first().into_iter().chain(&self.remaining);
         let window = stated.find_map(|count| count.window);

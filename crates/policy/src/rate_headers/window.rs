@@ -9,14 +9,14 @@
 //! - The first requests of two windows in a row are at least one window apart: an upper bound.
 //! - All used requests were sent within the window: a lower bound.
 //!
-//! After as many responses as the limit, a shorter window is tried. The trial has the shortest
-//! length that the remainders allow, or one second less if they are not conclusive. A window of one
-//! request is tried without the rounding from the second request on, because each excess second
-//! delays every request.
+//! After as many responses as the limit, but eight at most, a shorter window is tried. The trial
+//! has the shortest length that the remainders allow, or one second less if they are not
+//! conclusive. A window of one request is tried without the rounding from the second request on,
+//! because each excess second delays every request.
 //!
-//! A refusal reverts a trial. The next trial then needs four times as many responses. After some
-//! windows without a refusal the length is proven. A later refusal is due to a late request, and
-//! widens the window slightly.
+//! A refusal during a trial lengthens the window by a second. The next trial then needs four times
+//! as many responses. After some windows without a refusal the length is proven. A later refusal is
+//! due to a late request, and widens the window slightly.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,8 +25,8 @@ use super::{Quota, RateHeaderFamily, RateHeaderReading, Unit};
 use crate::time::BootInstant;
 
 /// The longest implied window: a minute with its rounding. In a longer window, a second of rounding
-/// hardly matters. The first request of a window that starts with the hour may also come late in
-/// it.
+/// hardly matters. If a window starts with the hour, its first request may also come long after the
+/// start.
 const MAX_IMPLIED_WINDOW: Duration = Duration::from_secs(62);
 /// The shortest implied window, because servers declare whole seconds.
 const SHORTEST_IMPLIED: Duration = Duration::from_secs(1);
@@ -43,14 +43,14 @@ const TRIAL_GROWTH: u32 = 4;
 const PROVEN_WINDOWS: u32 = 2;
 /// The time by which a refusal widens a proven window.
 const LATE_ARRIVAL_GUARD: Duration = Duration::from_millis(20);
-/// The largest time by which such refusals widen a window.
+/// The largest time by which refusals widen a proven window.
 const LARGEST_GUARD: Duration = Duration::from_millis(100);
 
 /// The largest number of departures that are recorded.
 const MAX_DEPARTURES: usize = 128;
-/// The variation of the time on the path to a server.
+/// The largest variation of the time that a request takes to a server.
 const NETWORK_JITTER: Duration = Duration::from_millis(150);
-/// The largest distance between requests at which remainders show the length of a window.
+/// The largest even distance between requests at which remainders show the length of a window.
 const LARGEST_GAP: Duration = Duration::from_secs(1);
 
 /// The length of the window that the responses of a host imply.
@@ -61,7 +61,7 @@ pub struct ImpliedWindow {
     stated: Duration,
     /// The instant at which the latest first request was sent.
     first_sent: Option<BootInstant>,
-    /// The number of requests served since the length changed.
+    /// The number of requests served since the length last changed or a refusal came.
     served: u32,
     /// The number of refused trials of a shorter window.
     refused_trials: u32,
@@ -69,7 +69,7 @@ pub struct ImpliedWindow {
     guard: Duration,
     /// The instants at which the latest requests were sent.
     departures: VecDeque<BootInstant>,
-    /// The longest time after which a request still counted.
+    /// The longest time for which the server was seen to count a request as used.
     counted_for: Duration,
 }
 
@@ -119,8 +119,8 @@ impl ImpliedWindow {
         else {
             return;
         };
-        // The reset counts from the arrival of the request at the server, but arrives with the
-        // response.
+        // The time to the reset begins when the request arrives at the server, but is declared in
+        // the response.
         let stated = Duration::from_secs((resets_in + now.since(sent)).as_secs());
         let is_first = limit.saturating_sub(remaining) == 1;
         if stated.is_zero() && !is_first {
@@ -167,7 +167,8 @@ impl ImpliedWindow {
             return;
         }
         let apart = self.first_sent.replace(sent).map(|first| now.since(first));
-        // If every request is the first of a window, their distance is the client's own.
+        // With a limit of one, every request is the first of a window. The time between two such
+        // requests depends on the client, and does not bound the window.
         if let Some(apart) = apart.filter(|_| limit > 1 && self.refused_trials == 0) {
             self.shorten(Duration::from_secs(apart.as_secs()));
         }
@@ -211,7 +212,8 @@ impl ImpliedWindow {
         }
     }
 
-    /// Reverts a shorter length after a refusal, unless the length is proven.
+    /// Handles a refusal. A trial length becomes one second longer, and a proven length is widened
+    /// slightly.
     fn refute(&mut self, limit: u32) {
         let is_proven = self.served > limit.saturating_mul(PROVEN_WINDOWS);
         let Some(known) = self.window.filter(|known| *known < self.stated) else {

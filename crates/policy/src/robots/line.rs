@@ -1,7 +1,7 @@
 //! The lines of a robots.txt, parsed as crawlers have always done.
 //!
-//! The grammar is that of RFC 9309. In other respects, the parser follows Google's published one.
-//! The parser accepts `user agent` with a space and the usual misspellings of `disallow`. White
+//! The grammar is that of RFC 9309. In other respects, the parser follows the one that Google
+//! published. It accepts `user agent` with a space and the usual misspellings of `disallow`. White
 //! space replaces a missing colon if the line has exactly two words.
 
 /// The meaning of a line.

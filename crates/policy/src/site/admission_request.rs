@@ -16,7 +16,7 @@ use crate::time::BootInstant;
 pub struct BudgetCost {
     /// The index of the budget in the site.
     pub budget: usize,
-    /// The weight of the request in the budget; a weight of zero is not counted.
+    /// The weight of the request in the budget; a weight of zero costs nothing.
     pub weight: u32,
     /// The [`Windows`] as this process applies them.
     pub windows: Arc<Windows>,
@@ -27,7 +27,7 @@ pub struct BudgetCost {
 /// The reaction to an open breaker or a probe in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Patience {
-    /// Accept an immediate refusal, at no cost.
+    /// Do not wait: the request is refused at once, and no budget is spent.
     Refuse,
     /// Wait within the deadline: for retries, and for items of a bulk run.
     Wait,
@@ -36,18 +36,19 @@ pub enum Patience {
 /// The position of a request in the admission queue of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueuePosition {
-    /// The first position: the request may go, or make a reservation.
+    /// The first position: the request may be sent, or make a reservation.
     Head,
-    /// A position behind this much weight without reservations. The request receives the earliest
-    /// instant at which it could go.
+    /// A position behind requests without reservations, whose total weight is given. The request
+    /// receives the earliest instant at which it could be sent.
     Behind(u32),
-    /// A position behind a head that still waits for a remote store. The request may go at once,
-    /// but makes no reservation.
+    /// A position behind a head that still waits for a remote store. The request may be sent at
+    /// once, but makes no reservation.
     Overlapping,
 }
 
 impl QueuePosition {
-    /// Returns the weight before the request that has no reservation; `None` if the request may go.
+    /// Returns the weight of the earlier requests without a reservation; `None` if this request may
+    /// go.
     pub(crate) fn ahead(self) -> Option<u32> {
         match self {
             Self::Behind(ahead) => Some(ahead),
@@ -109,13 +110,14 @@ pub struct AdmissionRequest {
     pub jitter_sample: f64,
     /// The instant from which the wait of the caller is measured.
     pub asked: BootInstant,
-    /// The name under which the site keeps the declared quotas for such requests; `None` if rate
-    /// headers are ignored.
+    /// The name under which the site keeps the declared quotas for requests of this kind; `None` if
+    /// rate headers are ignored.
     pub quota_lane: Option<Arc<str>>,
-    /// The cost in declared quotas of a request of weight one; one if the host declares the cost.
+    /// The number of credits that a request of weight one costs in declared quotas; one if the host
+    /// declares the cost.
     pub credits: u32,
     /// The number of requests that the caller still has in these budgets, this one included; zero
-    /// if unknown. A long window is spread if its rest is smaller.
+    /// if unknown. Requests are spread over a long window only if its rest is smaller.
     pub backlog: u32,
 }
 
@@ -165,7 +167,7 @@ pub enum AdmissionDecision {
     Go(Permit),
     /// Sleep until the instant of the reservation, then confirm.
     Wait(ReservedSlot),
-    /// Wait for the head of the queue. This request goes no earlier than `at`.
+    /// Wait for the head of the queue. This request is sent no earlier than `at`.
     Queue {
         /// The earliest instant.
         at: BootInstant,
@@ -181,7 +183,7 @@ pub enum AdmissionDecision {
         probing: bool,
     },
     /// Wait for a slot that is shared with other processes; the windows permit the request. Its
-    /// position is reserved. The more requests are earlier, the later the next confirmation may be.
+    /// position is reserved. With more earlier requests, the next confirmation may be later.
     WaitForSlot {
         /// The id of the reservation.
         id: u64,
@@ -192,7 +194,7 @@ pub enum AdmissionDecision {
     Refused(Refusal),
 }
 
-/// A decision, and the change of state that time caused before it.
+/// A decision, and the change of the breaker that the passage of time caused before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdmissionResult {
     /// The [`AdmissionDecision`].
@@ -203,7 +205,7 @@ pub struct AdmissionResult {
 
 /// The permission to send one request. A permit must be settled or given back.
 ///
-/// The form for other processes omits what only its own process needs.
+/// The serialised form for other processes omits the fields that only this process needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Permit {
     /// The id among the reservations and leases of the site.

@@ -19,7 +19,7 @@ impl AdmissionRequest {
             learn: self.policy.learn.as_ref(),
             lane: self.quota_lane.as_deref(),
             need: QuotaNeed {
-                // Earlier requests of the own queue count, too.
+                // Earlier requests in the queue of this process are included.
                 earlier: waiting.saturating_add(self.queue_position.ahead().unwrap_or(0)),
                 backlog: self.backlog,
                 weight: self.quota_weight(),
@@ -41,7 +41,7 @@ impl AdmissionRequest {
 }
 
 impl LimitEvent {
-    /// Returns the event of a permit.
+    /// Returns the event that records a permit.
     #[must_use]
     pub fn permitted(ask: &AdmissionRequest, id: u64) -> Self {
         Self::Permitted {
@@ -62,8 +62,8 @@ impl LimitEvent {
         }
     }
 
-    /// Returns the event of the quotas that a response declares; `None` if rate headers are
-    /// ignored.
+    /// Returns the event that records the quotas which a response declares; `None` if rate headers
+    /// are ignored.
     #[must_use]
     pub fn stated(
         ask: &AdmissionRequest,
@@ -110,8 +110,8 @@ impl Site {
         model.is_some_and(|model| !std::mem::take(model).is_empty())
     }
 
-    /// Returns when an [`AdmissionRequest`] may go by the limits of the host; `None` if no limit is
-    /// known. Learned limits do not apply to a probe of the breaker.
+    /// Returns when an [`AdmissionRequest`] may be sent according to the limits of the host; `None`
+    /// if no limit is known. Learned limits do not apply to a probe of the breaker.
     pub(super) fn limit_fit(
         &self,
         ask: &AdmissionRequest,

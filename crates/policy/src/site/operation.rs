@@ -58,7 +58,8 @@ pub enum RequestOperation {
     Leave {
         /// The id of the reservation or permit.
         id: u64,
-        /// The instant at which the cost of the permit was spent; `None` if it stays spent.
+        /// The instant at which the cost of the permit was spent; `None` if the cost is not
+        /// reverted.
         spent_at: Option<BootInstant>,
     },
     /// Keeps a permit pending while its connection is established.
@@ -73,7 +74,7 @@ pub enum RequestOperation {
     Sent {
         /// The [`Permit`].
         permit: Permit,
-        /// The longest time after which the origin reads the request.
+        /// The longest time until the origin reads the request.
         longest: Duration,
     },
     /// Spends the pending cost of a permit now.
@@ -166,7 +167,8 @@ impl<'a> SiteOperation<'a> {
         }
     }
 
-    /// Returns the [`SiteOperation`] that reverts the permit or reservation of an unused result.
+    /// Returns the [`SiteOperation`] that reverts the permit or reservation in `result`, which no
+    /// caller used; `None` if there is nothing to revert.
     #[must_use]
     pub fn undo(&self, result: &SiteResult) -> Option<SiteOperation<'static>> {
         let (Self::Request(ask, _), SiteResult::Entered(entered)) = (self, result) else {

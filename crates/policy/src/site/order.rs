@@ -2,12 +2,12 @@
 //!
 //! A waiting request keeps its position until it goes, is refused, is given up or expires. An
 //! admission request is fitted behind the waiting requests with smaller positions, whose instants
-//! are computed each time. Requests with larger positions do not delay a new request, because they
-//! move when they confirm. Therefore the first position goes at its instant, even if many requests
-//! wait or holders wake late.
+//! are computed each time. Requests with larger positions do not delay a new request, because their
+//! instants are computed again when they confirm. Therefore the first position goes at its instant,
+//! even if many requests wait or holders wake late.
 //!
-//! An order by instants could be a livelock. A holder that wakes late would go behind the next one,
-//! which would then be late as well.
+//! An order by instants could end in a livelock. A holder that wakes late would go behind the next
+//! one, which would then be late as well.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::time::BootInstant;
 
 /// The time for which a reservation without a holder is kept after its instant.
 pub(super) const RESERVATION_GRACE: Duration = Duration::from_secs(3);
-/// The delay after which a holder may have ended. Requests behind it then try again when its
-/// reservation expires.
+/// The time after the instant of a reservation from which its holder may have ended. Requests
+/// behind it then try again when the reservation expires.
 const OVERDUE_AFTER: Duration = Duration::from_millis(100);
-/// The number of earlier waiting requests that are fitted one by one, in time that grows with its
-/// cube. Further earlier requests count as one queue. The resulting instant is a lower bound, and
-/// is computed again at the next try.
+/// The number of earlier waiting requests that are fitted one by one. The time for this grows with
+/// the cube of the number. Further earlier requests count as one queue. The resulting instant is a
+/// lower bound, and is computed again at the next try.
 const MAX_EXACT_WAITERS: usize = 48;
 /// The position behind every other, for a request without a reservation.
 const LAST_POSITION: u64 = u64::MAX;
@@ -53,8 +53,8 @@ impl EarlierRequests {
         self.counted.get(index).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the weight to be fitted before the request: requests that are not counted one by
-    /// one, and the queue of its own process.
+    /// Returns the weight that goes before the request: earlier requests that are not counted one
+    /// by one, and the queue of its own process. `None` if there is neither.
     fn ahead(&self, index: usize, own_queue: Option<u32>) -> Option<u32> {
         match (self.queued.get(index), own_queue) {
             (Some(queued), own) => Some(queued.saturating_add(own.unwrap_or(0))),
@@ -62,7 +62,7 @@ impl EarlierRequests {
         }
     }
 
-    /// Returns the latest of the expected uses.
+    /// Returns the instant of the latest expected use, if any.
     fn latest(&self) -> Option<BootInstant> {
         let of_budget = |counted: &Vec<CountedUse>| counted.last().map(|(at, _)| *at);
         self.counted.iter().filter_map(of_budget).max()
@@ -75,12 +75,12 @@ impl EarlierRequests {
     }
 }
 
-/// The request for which an instant is found.
+/// The request for which an instant is found, which decides if the queues before it count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrderSubject {
     /// The admission request itself, which comes behind the queues before it.
     Asking,
-    /// A waiting request that is counted before it.
+    /// A waiting request before the admission request, for which the queues are ignored.
     Counted,
 }
 
@@ -213,7 +213,8 @@ impl Site {
         before
     }
 
-    /// Fits one waiting [`AdmissionRequest`], and counts it from its instant on.
+    /// Finds the instant of the waiting request `id` in the budgets of an [`AdmissionRequest`], and
+    /// adds its use to `before`.
     fn count_waiting(
         &self,
         ask: &AdmissionRequest,
@@ -247,8 +248,8 @@ impl Site {
         }
     }
 
-    /// Finds the first instant that fits an [`AdmissionRequest`]. If spacing would cause a refusal,
-    /// the windows alone decide, behind every earlier request.
+    /// Finds the first instant at which an [`AdmissionRequest`] fits. If spacing would make the
+    /// request too late, the windows alone decide, but the request stays behind every earlier one.
     pub(super) fn paced_fit(
         &self,
         ask: &AdmissionRequest,
@@ -265,7 +266,8 @@ impl Site {
         self.first_fit(ask, before, behind, FitMode::Windows)
     }
 
-    /// Finds the first instant that fits every window of every budget of an [`AdmissionRequest`].
+    /// Finds the first instant at which an [`AdmissionRequest`] fits every window of all its
+    /// budgets.
     fn first_fit(
         &self,
         ask: &AdmissionRequest,
@@ -303,8 +305,8 @@ impl Site {
         )
     }
 
-    /// Finds the first instant that fits some weights in some of the budgets, as [`OrderSubject`]
-    /// selects.
+    /// Finds the first instant at which each weight in `parts` (index of the cost, weight) fits the
+    /// windows of its budget. `subject` decides if the queues ahead count, too.
     fn fit(
         &self,
         ask: &AdmissionRequest,
@@ -352,8 +354,8 @@ impl Site {
         }
     }
 
-    /// Staggers a new request that could go at once behind requests that are due, within its latest
-    /// instant.
+    /// Staggers a new request that could be sent at once behind requests that are due, unless it
+    /// would miss its latest instant.
     ///
     /// Permits leave their window in the bursts in which they were used. Without a stagger, the
     /// process that wakes first takes a whole burst for its own queue. Other processes, which wake
@@ -372,7 +374,7 @@ impl Site {
             return fit;
         };
         let later = self.first_fit(ask, before, behind.at, ask.pace());
-        // A stagger is a short delay. If it would also cost the permit, the request goes now.
+        // A stagger is a short delay. If other limits would lengthen it, the request goes now.
         if later.at > behind.at || later.at > ask.latest || later.at > ask.deadline {
             fit
         } else {

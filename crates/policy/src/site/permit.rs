@@ -95,7 +95,8 @@ impl Site {
             let budget = &mut self.budgets[cost.budget];
             budget.take_back(cost.weight, permit.stamp);
             if cost.weight > 0 {
-                // The request may have been sent even if its holder ends, so it counts at expiry.
+                // The request may have been sent even if its holder ends, so its use is recorded at
+                // expiry.
                 let (id, at, weight) = (permit.id, permit.stamp, cost.weight);
                 budget.reserve(Reservation {
                     id,

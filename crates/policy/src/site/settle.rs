@@ -42,7 +42,7 @@ pub struct AttemptResult {
     pub retry_after: Option<Duration>,
     /// The instant at which the request was sent.
     pub sent: BootInstant,
-    /// Set if the request would be sent again, so that the retry has a cost.
+    /// Set if the caller wants to send the request again, which costs retry budget.
     pub wants_retry: bool,
     /// Set if a failure may be a refusal of one request too many (503). The next responses of the
     /// host show which.

@@ -36,7 +36,8 @@ impl Site {
         }
     }
 
-    /// Returns whether state other than the history may have changed since the last call.
+    /// Returns whether state other than the history may have changed since the last call of this
+    /// function.
     pub fn take_touched(&mut self) -> bool {
         std::mem::take(&mut self.touched)
     }
@@ -75,7 +76,7 @@ impl Site {
         }
     }
 
-    /// Records the process or operator that opened the breakers which have just opened.
+    /// Records `who` as the process or operator that opened the breakers which have just opened.
     pub fn sign(&mut self, who: &Arc<str>) {
         self.breaker.sign(who);
         for (_, breaker) in self.isolated.iter_mut().flat_map(|own| own.iter_mut()) {

@@ -1,5 +1,5 @@
-//! The rare parts of a site behind one word: the model of the host's limits, the used retry budget,
-//! and the additions of later versions.
+//! The rare parts of a site, which most sites do not allocate: the model of the host's limits, the
+//! used retry budget, and the additions of later versions.
 
 use super::Site;
 use crate::classify::AttemptMeaning;

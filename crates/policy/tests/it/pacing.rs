@@ -285,7 +285,7 @@ proptest! {
     /// Whatever the windows, the number of processes and how late they wake: the windows hold,
     /// every request goes, and no two are closer than nine tenths of the distance.
     #[test]
-    fn everything_gets_through_evenly(
+    fn paced_requests_are_all_sent_and_keep_their_distance(
         limit in 1u32..60,
         per_ms in 200u64..4_000,
         long in 2u32..40,

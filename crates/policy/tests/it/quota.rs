@@ -292,7 +292,7 @@ fn of_several_partitions_those_of_the_latest_answer_bind() {
 }
 
 #[test]
-fn what_is_stated_can_be_forgotten() {
+fn declared_quota_is_forgotten_on_request() {
     let mut subject = Subject::new();
     let permit = subject.go(0, at(0)).expect("nothing is stated yet");
     let day = ms(86_400_000);

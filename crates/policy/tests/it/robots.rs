@@ -171,7 +171,7 @@ fn lines_that_are_no_rules_do_not_end_a_row_of_names() {
 }
 
 #[test]
-fn who_allows_the_index_allows_the_directory() {
+fn rule_for_the_index_page_applies_to_its_directory() {
     let file = "User-agent: *\nDisallow: /\nAllow: /x/index.html\n";
     assert!(allows(file, "docstokg", "/x/") && allows(file, "docstokg", "/x/index.html"));
     assert!(!allows(file, "docstokg", "/x/y") && !allows(file, "docstokg", "/"));
@@ -209,13 +209,13 @@ fn differences_to_google_s_parser_are_on_the_strict_side() {
 
 proptest! {
     #[test]
-    fn no_file_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300), path in ".{0,30}") {
+    fn robots_parse_reads_any_bytes_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), path in ".{0,30}") {
         let robots = Robots::parse(&bytes);
         let _ = (robots.allows("docstokg", &path), robots.crawl_delay("docstokg"));
     }
 
     #[test]
-    fn no_rules_panic(
+    fn robots_allows_matches_any_rule_without_a_panic(
         lines in proptest::collection::vec(
             "(user-agent|allow|disallow|crawl-delay): [*$/a-z0-9%.\u{e9}-]{0,8}",
             0..12,

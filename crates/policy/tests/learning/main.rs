@@ -33,7 +33,7 @@ use world::LearningRun;
 #[test]
 #[ignore = "minutes in a debug build: run it with cargo xtask limits"]
 #[expect(clippy::print_stdout, reason = "the table is the output")]
-fn the_table() {
+fn table_of_simulated_servers() {
     let servers = std::env::var("DOCSTOKG_LIMITS_SERVERS").map_or(Ok(200), |text| text.parse());
     println!("{}", table(servers.expect("a number"), &TableKind::ALL));
 }

@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn the_next_request_is_never_far_away(steps in vec(any_step(), 0..300)) {
+    fn learner_admits_the_next_request_within_a_bound(steps in vec(any_step(), 0..300)) {
         let mut host = Host::new(LearnBounds::default());
         for step in &steps {
             host.step(step);
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn the_ceiling_holds(steps in vec(any_step(), 0..300), per_second in 1u32..20) {
+    fn learner_never_exceeds_the_configured_ceiling(steps in vec(any_step(), 0..300), per_second in 1u32..20) {
         let up_to = Window::new(NonZeroU32::new(per_second).expect("not zero"), Duration::from_secs(1));
         let mut host = Host::new(LearnBounds { up_to: Some(up_to), ..LearnBounds::default() });
         for step in &steps {

@@ -76,7 +76,7 @@ pub struct DamagedEntry {
     pub why: String,
 }
 
-/// The result of a verification.
+/// The result of a verification of the cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerificationReport {
     /// The number of checked entries, damaged entries included.

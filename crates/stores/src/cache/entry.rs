@@ -70,7 +70,7 @@ impl CacheEntry {
         decode: impl FnOnce(&[u8]) -> Option<T>,
     ) -> Option<&Arc<T>> {
         if self.decoded.get().is_none() {
-            // Another thread may have decoded it meanwhile, to the same value.
+            // Another thread may have stored the same decoded value meanwhile.
             let _ = self
                 .decoded
                 .set(Box::new(Arc::new(decode(&self.metadata)?)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use docstokg_policy::time::{BootInstant, micros};
 
-/// A party that may lead flights, usually a process.
+/// A party that may lead flights, which means to fetch a key for others: usually a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder(pub(super) u64);
 
@@ -36,7 +36,7 @@ pub enum Claim {
     },
 }
 
-/// The longest lease. A record further ahead was written on another clock, and does not count.
+/// The longest lease. A record further ahead was written on another clock, and is ignored.
 pub const MAX_LEASE: Duration = Duration::from_secs(3_600);
 /// The longest time for which a response is recorded as not storable.
 pub const MAX_UNCACHEABLE: Duration = Duration::from_secs(86_400);
@@ -50,7 +50,7 @@ pub(super) struct LeaseRecord {
 }
 
 impl LeaseRecord {
-    /// Creates the lease of a holder, up to [`MAX_LEASE`].
+    /// Creates the lease of a holder until `until`, for at most [`MAX_LEASE`].
     pub(super) fn flight(holder: Holder, until: BootInstant, now: BootInstant) -> Self {
         Self {
             holder: Some(holder),
@@ -58,7 +58,8 @@ impl LeaseRecord {
         }
     }
 
-    /// Creates the record of a key that is not storable, up to [`MAX_UNCACHEABLE`].
+    /// Creates the record that a key is not storable. The record is valid until `until`, for at
+    /// most [`MAX_UNCACHEABLE`].
     pub(super) fn uncacheable(until: BootInstant, now: BootInstant) -> Self {
         Self {
             holder: None,
@@ -66,7 +67,7 @@ impl LeaseRecord {
         }
     }
 
-    /// Returns whether the record counts at `now`.
+    /// Returns whether the record is valid at `now`.
     pub(super) fn is_live(&self, now: BootInstant) -> bool {
         let longest = match self.holder {
             Some(_) => MAX_LEASE,

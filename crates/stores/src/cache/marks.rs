@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::key::{CacheKey, InvalidationStamp};
 use crate::multiprocess::Segment;
 
-/// The number of counters of each kind.
+/// The number of counters of each kind: changes and invalidations.
 const COUNTERS_PER_KIND: usize = 4_096;
 /// The number of words before the counters of keys.
 const HEADER_WORDS: usize = 64;
@@ -32,7 +32,7 @@ enum MarkStorage {
 pub(super) struct CacheMarks(MarkStorage);
 
 impl CacheMarks {
-    /// Creates counters of this process alone.
+    /// Creates counters that only this process uses.
     pub(super) fn own() -> Self {
         Self(MarkStorage::Own(
             (0..TOTAL_WORDS).map(|_| AtomicU64::new(0)).collect(),

@@ -16,7 +16,7 @@ use super::marks::CacheMarks;
 use super::recent::RecentValues;
 use super::writer::StoreOutcome;
 
-/// The number of lease records from which expired ones are dropped.
+/// The number of lease records above which expired ones are dropped.
 const MAX_LEASE_RECORDS: usize = 1_024;
 
 /// A cache in memory.

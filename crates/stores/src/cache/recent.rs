@@ -1,4 +1,4 @@
-//! Values by key within a number of bytes; the least recently used values are dropped first.
+//! A map with a size limit in bytes, which drops the least recently used values first.
 
 use hashlink::LinkedHashMap;
 

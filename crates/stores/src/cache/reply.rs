@@ -14,7 +14,7 @@ enum ReplyState<T> {
     Ready(Option<T>),
     Later {
         answer: oneshot::Receiver<T>,
-        /// The reply if the thread of the store has ended.
+        /// The reply to return if the thread of the store ends without a reply.
         otherwise: Option<T>,
     },
 }

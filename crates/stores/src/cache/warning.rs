@@ -25,7 +25,7 @@ pub enum CacheTrouble {
 pub struct CacheWarning {
     /// The kind of [`CacheTrouble`].
     pub trouble: CacheTrouble,
-    /// The event, its location and the action for the user.
+    /// The description of the event, its location and the action for the user.
     pub text: String,
 }
 

@@ -97,7 +97,7 @@ impl ResponseWriter {
             return;
         }
         if self.buffer.capacity() < READ_CHUNK_BYTES && self.spilled.is_some() {
-            // Only once, for the second of two alternating buffers.
+            // Allocates once for each of the two buffers that alternate.
             self.buffer.reserve_exact(READ_CHUNK_BYTES + chunk.len());
         }
         self.buffer.extend_from_slice(chunk);

@@ -16,7 +16,7 @@ use super::watch::{LOSS_VALID, StoreSwitch};
 /// The length up to which a window is short: it counts as full when this process switches stores.
 const SHORT_WINDOW: Duration = Duration::from_secs(600);
 
-/// The precautionary use that the own store counts in a budget's short windows.
+/// The weight that the own store counts as used in a budget's short windows, as a precaution.
 #[derive(Default)]
 pub(super) struct FillCounts {
     /// The number of the switch for which the windows were filled.
@@ -26,9 +26,9 @@ pub(super) struct FillCounts {
     until: BootInstant,
 }
 
-/// Returns the permits that fill every short window of a share, and the time for which permits of
-/// other processes stay in them. The [`Windows`] before the division decide their length: an hour
-/// among six processes is still an hour.
+/// Returns the number of permits that fill every short window of a share, and the time for which
+/// permits of other processes stay in these windows. `windows` are those before the division among
+/// processes, which decide if a window is short: an hour among six processes is still an hour.
 fn pacing(windows: &Windows, shared: &Windows) -> (u32, Duration) {
     let short = windows
         .list()
@@ -71,8 +71,8 @@ impl BothSites {
                 reason: RefusalReason::Rate { window: because },
             })
         } else if ask.queue_position == QueuePosition::Head {
-            // An existing reservation remains. Otherwise no reservation is stored, because the slot
-            // belongs to this process.
+            // A request with a reservation keeps its id. Otherwise no reservation is stored,
+            // because the slot belongs to this process alone.
             let own = reservation.filter(|id| *id >= LOCAL_ID);
             let id = own.unwrap_or_else(|| LOCAL_ID | fastrand::u64(..LOCAL_ID));
             AdmissionDecision::Wait(ReservedSlot {

@@ -24,7 +24,8 @@ use crate::handle::{PendingStoreReply, SiteHandle, SiteKey, StateStore};
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The time for which a check that found the store lost is valid.
 pub(super) const LOSS_VALID: Duration = Duration::from_secs(2);
-/// The additional validity for a store that cannot be used until an operator acts.
+/// The additional time for which a check is valid, if the store cannot be used until an operator
+/// acts.
 const UNUSABLE_EXTRA: Duration = Duration::from_secs(10);
 
 /// The result of a check.
@@ -45,15 +46,15 @@ pub(super) struct StoreSwitch {
     pub(super) at: BootInstant,
 }
 
-/// The state of the shared store's availability.
+/// The availability of the shared store, as this process last found it.
 pub(super) struct StoreWatch {
     pub(super) clock: Arc<dyn Clock>,
     lost: AtomicBool,
     /// The number of outages so far.
     outages: AtomicU64,
-    /// The number of processes that shared the store when it was lost.
+    /// The number of processes among which the limits are divided since the store was lost.
     peers: AtomicU32,
-    /// The number of this process among them.
+    /// The rank of this process among the processes that share the limits, from 0.
     rank: AtomicU32,
     /// The assumed number of processes if this process never counted them.
     assumed_peers: u32,
@@ -66,7 +67,7 @@ pub(super) struct StoreWatch {
     notice: AvailabilityNotice,
 }
 
-/// A block that the store should have.
+/// A block that is sent to the store when the store is back.
 struct KnownBlock {
     site: Arc<dyn SiteHandle>,
     until: BootInstant,
@@ -77,7 +78,7 @@ struct KnownBlock {
 struct CheckState {
     /// The latest instant at which the store did not respond.
     lost_at: BootInstant,
-    /// The additional validity of that result.
+    /// The additional time for which the result of that check is valid.
     longer: Duration,
     /// The check in progress, with its start.
     question: Option<(BootInstant, PendingStoreReply<()>)>,
@@ -118,7 +119,7 @@ impl StoreWatch {
         self.peers.load(Ordering::Acquire)
     }
 
-    /// Returns the number of this process among them.
+    /// Returns the rank of this process among those that share the limits, from 0.
     pub(super) fn rank(&self) -> u32 {
         self.rank.load(Ordering::Acquire)
     }
@@ -141,7 +142,8 @@ impl StoreWatch {
     /// Records that the [`StateStore`] does not respond.
     pub(super) fn lose(&self, error: &StoreError, store: &dyn StateStore) {
         let (known, rank) = (store.peers(), store.rank());
-        // A recent count may miss processes that have just begun.
+        // A recent count may miss processes that have just begun, so the assumed number is its
+        // minimum.
         let peers = known.map_or(self.assumed_peers, |count| {
             if store.has_settled_peers() {
                 count
@@ -169,7 +171,7 @@ impl StoreWatch {
                 question: None,
             };
             self.peers.store(peers, Ordering::Release);
-            // A process that never reached the store has no rank, so it uses a random one.
+            // A process that never reached the store has no rank, so a random rank is used.
             self.rank.store(
                 if known.is_some() {
                     rank
@@ -192,7 +194,8 @@ impl StoreWatch {
         (self.notice)(&format!("{error}; going on with {share} until it is back"));
     }
 
-    /// Returns whether the [`StateStore`] responds, after a check if it was lost.
+    /// Returns the [`StoreCheck`] of the [`StateStore`]. A store that was lost is checked again if
+    /// the last check is too old.
     #[inline]
     pub(super) fn find(&self, shared: &dyn StateStore) -> StoreCheck {
         if self.was_lost() {
@@ -206,7 +209,8 @@ impl StoreWatch {
     fn look(&self, shared: &dyn StateStore) -> StoreCheck {
         let mut checking = self.checking.lock();
         let now = self.clock.boot();
-        // A check that has completed may be older than the last result: then another check begins.
+        // A completed check may have begun long ago. The second iteration then begins another
+        // check.
         for _ in 0..2 {
             if !self.was_lost() {
                 return StoreCheck::Present;
@@ -222,7 +226,7 @@ impl StoreWatch {
             };
             let asked = *asked;
             match Pin::new(question).poll(&mut Context::from_waker(Waker::noop())) {
-                // The store has not responded so far.
+                // The check began earlier, and the store has not responded so far.
                 Poll::Pending if asked < now => {
                     checking.lost_at = now;
                     return StoreCheck::Lost;

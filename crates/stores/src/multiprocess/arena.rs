@@ -111,7 +111,8 @@ impl Arena {
         &self.path
     }
 
-    /// Returns the boot to which the instants in the file belong, and its anchor in wall time.
+    /// Returns the identifier of the boot to which the instants in the file belong, and the anchor
+    /// of that boot: an instant and its wall time.
     pub(super) fn boot(&self) -> Result<(String, (u64, i64)), ArenaError> {
         let first = self.segment(0)?;
         let id = first.read(header::BOOT_ID, header::BOOT_ID_LENGTH);
@@ -127,7 +128,7 @@ impl Arena {
         ))
     }
 
-    /// Writes the boot to which the instants belong from now on.
+    /// Writes the boot to which the instants belong from now on, with its anchor.
     pub(super) fn sign(&self, boot_id: &str, anchor: (u64, i64)) -> Result<(), ArenaError> {
         let first = self.segment(0)?;
         let mut id = [0; header::BOOT_ID_LENGTH];

@@ -147,7 +147,8 @@ impl<'a> MappedRecord<'a> {
         for (at, value) in words {
             self.set(other, at, value);
         }
-        // Release: everything above is written before, also for a process that recovers the lock.
+        // Release: all writes above are visible before this one, also to a process that recovers
+        // the lock.
         self.segment
             .word(self.base + block::ACTIVE)
             .store(other as u64, Release);

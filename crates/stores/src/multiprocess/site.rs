@@ -21,7 +21,7 @@ const SWEEP_FROM: usize = 64;
 /// The state that a process keeps for a site.
 struct LocalState {
     replica: Replica,
-    /// The offset of the block, and its generation at the look-up.
+    /// The offset of the block, and the generation of the block at its look-up.
     block: Option<(u64, u64)>,
 }
 

@@ -29,12 +29,12 @@ impl Replica {
         who: &Arc<str>,
         at: BootInstant,
     ) -> SiteResult {
-        // The windows that this process has recorded must not matter, so that every process reaches
-        // the same state.
+        // The result must not depend on the windows for which this process extended its history, so
+        // that every process reaches the same state.
         for budget in self.site.budgets_mut() {
             budget.forget_windows();
         }
-        // Numbers are increased before they are used.
+        // The site increases the number before it uses it.
         self.site.number_from(id.wrapping_sub(1));
         let result = self.site.apply(operation, at);
         self.site.sign(who);

@@ -113,7 +113,7 @@ pub(super) fn as_of(
     convert(operation, to_come, passed, &mut Some)
 }
 
-/// Stores a length in place of an instant.
+/// Encodes a length of time in a field that otherwise contains an instant.
 fn length(length: std::time::Duration, is_forever: bool) -> BootInstant {
     if is_forever {
         BootInstant::FAR

@@ -177,7 +177,7 @@ impl ReplyFraming {
     }
 }
 
-/// The parts of a [`BoundedConnection`]: a socket, with or without TLS.
+/// A socket of a [`BoundedConnection`], with or without TLS.
 pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}

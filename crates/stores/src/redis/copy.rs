@@ -20,11 +20,11 @@ use crate::record_copy::{BudgetNames, CorruptRecord, Replica, SiteImage};
 const MEMBER_MEMORY: Duration = Duration::from_secs(60);
 /// The interval at which the expiry of the record is extended.
 const RENEWAL: Duration = Duration::from_secs(3_600);
-/// The excess in bytes of the log over the preceding part from which a snapshot replaces the log.
+/// The number of bytes by which the log must exceed the part before it, to be replaced by a
+/// snapshot.
 const LONGEST_LOG: u64 = 4_096;
-/// The number of parts of that length at which an entry triggers the replacement. Only the process
-/// whose entry crosses a part replaces the log; if it ends, another process follows at the next
-/// part.
+/// The number of parts into which that size of the log is divided. The process whose entry crosses
+/// the border of a part replaces the log; if this process ends, another follows at the next border.
 const PARTS: u64 = 4;
 
 /// A process that has recorded operations.
@@ -74,7 +74,7 @@ impl From<CorruptRecord> for MalformedReply {
 }
 
 impl RemoteSiteCopy {
-    /// Creates an empty copy in which these budgets have their indices.
+    /// Creates an empty copy in which the budgets have the indices of `names`.
     pub(super) fn naming(names: &BudgetNames) -> Self {
         let mut replica = Replica::naming(names);
         replica.include_all_budgets();
@@ -171,12 +171,12 @@ impl RemoteSiteCopy {
         let position = self.position.as_mut().ok_or(MalformedReply)?;
         position.end += entry_length(entry.len());
         position.stamp = reply.now.as_micros();
-        // A repeated call was added twice, and the first entry counts.
+        // If a repeated call was added twice, the results of the first entry apply.
         Ok(results.or(before))
     }
 
-    /// Returns the unknown part of a [`ScriptReply`], because replies to concurrent calls overlap.
-    /// Returns `None` if a later reply has already contained all of it.
+    /// Returns the part of a [`ScriptReply`] that is not yet known, because replies to concurrent
+    /// calls overlap. Returns `None` if the copy is ahead of the reply.
     fn unknown_part<'a>(&self, reply: &'a ScriptReply) -> Result<Option<&'a [u8]>, MalformedReply> {
         let (known, asked) = self.position.zip(reply.asked_from).ok_or(MalformedReply)?;
         let ahead = known.end.checked_sub(asked.end).ok_or(MalformedReply)?;
@@ -302,8 +302,8 @@ impl RemoteSiteCopy {
         self.write_snapshot(now)
     }
 
-    /// Returns the lifetime of the record in seconds: as long as its permits count, or a breaker is
-    /// open.
+    /// Returns the lifetime of the record in seconds: until its permits no longer count, extended
+    /// by the rest of the current open or by `longest_block`.
     pub(super) fn keep(&self, now: BootInstant, longest_block: Duration) -> u64 {
         let open = self.replica.open().map(|(until, _)| until.since(now));
         (SITE_RETENTION + open.unwrap_or_default().max(longest_block)).as_secs() + 1

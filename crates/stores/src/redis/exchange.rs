@@ -66,7 +66,8 @@ struct ExchangeState {
     copy: RemoteSiteCopy,
     /// The count of data losses when the copy was created.
     losses: u32,
-    /// Set if the server has lost its data since then, which the next admission request reports.
+    /// Set if the server has lost its data since the copy was created. The next admission request
+    /// reports the loss.
     has_lost: bool,
     queue: VecDeque<Waiting>,
     is_running: bool,
@@ -127,8 +128,8 @@ impl SiteExchange {
         &self.server
     }
 
-    /// Returns the result of a [`SiteOperation`] that changes nothing, regardless of other
-    /// processes. Such operations follow a permit of this process.
+    /// Returns the result of a [`SiteOperation`] that changes nothing, whatever other processes do;
+    /// `None` if the operation must be sent. Such operations follow a permit of this process.
     pub(super) fn known_result(&self, operation: &SiteOperation<'_>) -> Option<SiteResult> {
         let SiteOperation::Request(ask, operation_of_request) = operation else {
             return None;
@@ -179,9 +180,10 @@ impl SiteExchange {
         is_running.then(|| self.begin_view())
     }
 
-    /// Returns whether a [`SiteOperation`] will probably change nothing, so that it is decided
-    /// before it is recorded. A wrong guess costs an entry or a round trip. A request that may go
-    /// soon is always recorded, because a second call would be too late.
+    /// Returns whether a [`SiteOperation`] will probably change nothing. If so, the operation is
+    /// decided on the copy first, and recorded only if it changes something. A wrong guess costs an
+    /// entry or a round trip. A request that may be sent soon is always recorded, because a second
+    /// call would be too late.
     fn may_change_nothing(&self, state: &ExchangeState, operation: &SiteOperation<'_>) -> bool {
         match operation {
             SiteOperation::Renew { ids, .. } => ids.is_empty(),

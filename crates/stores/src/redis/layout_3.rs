@@ -19,7 +19,7 @@ use lua::LuaValue;
 
 /// The version of the record.
 pub(super) const LAYOUT: u8 = 3;
-/// The length of its header in bytes.
+/// The length of the header of a record in bytes.
 const HEADER: usize = 76;
 /// The offset in the header of the beginning of the log.
 const LOG_BEGINS: usize = 8;
@@ -64,8 +64,8 @@ pub(super) fn read(raw: &[u8], now: BootInstant) -> Result<(Site, Vec<String>), 
     Ok((site, names))
 }
 
-/// Spends the permits in the log. Each entry has eight bytes, with instant and kind. A kind lists
-/// the budgets in which a permit costs one.
+/// Spends the permits in the log. Each entry has eight bytes, with instant and kind. The kind lists
+/// the budgets in which the permit has a cost of one.
 fn replay(
     log: &[u8],
     state: &Value,

@@ -6,8 +6,9 @@ use docstokg_policy::time::BootInstant;
 
 use super::PEER_TIMEOUT;
 
-/// The counted processes with their instants. The count decreases only if it has been lower for
-/// [`PEER_TIMEOUT`]. An emptied server counts few processes, and new processes are not counted yet.
+/// The latest counts of processes, with their instants. The count decreases only if it has been
+/// lower for [`PEER_TIMEOUT`]. An emptied server counts few processes, and new processes are not
+/// counted yet.
 #[derive(Default)]
 pub(super) struct PeerCounts {
     first: Option<BootInstant>,

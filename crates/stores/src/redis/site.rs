@@ -20,7 +20,7 @@ pub(super) struct RedisSite {
 }
 
 impl RedisSite {
-    /// Opens a site, on which the script uses the clock of this process if `uses_caller_clock`.
+    /// Opens a site. The script uses the clock of this process if `uses_caller_clock` is set.
     pub(super) fn new(store: &RedisStore, key: &SiteKey, uses_caller_clock: bool) -> Self {
         let (names, server) = (BudgetNames::default(), Arc::clone(&store.server));
         let (inherited, key) = (Arc::clone(&names), format!("{KEY_PREFIX}:{{{key}}}").into());

@@ -33,7 +33,8 @@ pub(super) struct ScriptCall<'a> {
     pub(super) position: Option<LogPosition>,
     /// The shortest lifetime of the record in seconds, if the call must extend it.
     pub(super) keep: Option<u64>,
-    /// The entry to add; empty for no entry. With a snapshot, the record of an earlier layout.
+    /// The entry to add; empty for no entry. If the call has a snapshot, the field contains the
+    /// record of an earlier layout.
     pub(super) entry: &'a [u8],
     /// The snapshot that replaces the known part of the log; empty for no snapshot.
     pub(super) snapshot: &'a [u8],

@@ -51,7 +51,7 @@ struct TentativePermit {
 
 impl TentativePermit {
     /// Joins the permit of the breaker store with the [`AdmissionDecision`] of the limit store. The
-    /// permit is kept only for a go.
+    /// permit is kept only if the limit store permits the request, too.
     fn join(&mut self, by_limits: AdmissionDecision) -> AdmissionDecision {
         let (limits, permit) = match (by_limits, self.permit.take()) {
             (AdmissionDecision::Go(limits), Some(permit)) => (limits, permit),
@@ -309,7 +309,7 @@ impl SiteHandle for SplitSite {
 }
 
 /// Joins the effects of a result on breaker and limits. For other operations, the result of the
-/// breaker store counts.
+/// breaker store is returned.
 fn with_what_was_learned(breakers: SiteResult, limits: SiteResult) -> SiteResult {
     match (breakers, limits) {
         (SiteResult::Settled(breakers), SiteResult::Settled(limits)) => SettleEffect {

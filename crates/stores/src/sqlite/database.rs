@@ -48,7 +48,7 @@ pub(super) struct Database {
     lock: FileLock,
     clock: Arc<dyn Clock>,
     steps: u32,
-    /// Set if the busy timeout of SQLite is set.
+    /// Set if SQLite currently waits for other programs, because its busy timeout is not zero.
     waits: bool,
 }
 
@@ -93,11 +93,11 @@ pub(super) struct WriteAheadLog {
 }
 
 impl WriteAheadLog {
-    /// Checkpoints the log while it holds the lock.
+    /// Checkpoints the log under the lock.
     ///
-    /// The next operation restarts only a log that was copied completely, so the lock keeps the log
-    /// from growing without bound. Callers in these milliseconds wait in the thread of their
-    /// process.
+    /// The next operation restarts only a log that was copied completely. Without the lock, other
+    /// operations could extend the log again and again, without bound. Callers that need the lock
+    /// during these milliseconds wait in the thread of their process.
     pub(super) fn checkpoint(&mut self) {
         let connection = self
             .connection
@@ -202,7 +202,7 @@ impl Database {
         self.steps.is_multiple_of(CHECKPOINT_STEPS)
     }
 
-    /// Writes without a change, as a test for writes.
+    /// Writes to the database without a change, to test that writes succeed.
     pub(super) fn touch(&mut self, turn: LockMode) -> Result<Option<()>, StoreError> {
         self.in_turn(turn, |transaction, _| {
             transaction
@@ -223,7 +223,7 @@ impl Database {
         })
     }
 
-    /// Runs work in one transaction behind the lock file.
+    /// Runs work in one transaction, while the lock file is locked.
     fn in_turn<T>(
         &mut self,
         turn: LockMode,

@@ -28,7 +28,7 @@ fn two_processes_agree_with_the_pure_functions() {
 }
 
 #[test]
-fn outages_agree_as_well() {
+fn processes_in_outages_agree_with_the_pure_functions() {
     let (early_failures, _) = agree("outage", outage_rules(), any_outage_event(), 60);
     assert!(
         early_failures > 40,
@@ -110,7 +110,7 @@ fn plain(rates: [&'static str; 2]) -> Rules {
 
 /// More requests wait than are fitted one by one.
 #[test]
-fn crowds_agree_as_well() {
+fn processes_with_many_waiters_agree_with_the_pure_functions() {
     let server = Server::start();
     let clock = ManualClock::at(START);
     let store = RedisStore::open(&server.dsn(), clock.shared()).expect("a store");

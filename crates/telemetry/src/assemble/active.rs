@@ -1,4 +1,4 @@
-//! An active request, between its first event and its end, and the records that its events produce.
+//! A request between its first event and its end. Converts the events of the request to records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use crate::record::{
     RateAction, RateRecord, Record, RequestContext,
 };
 
-/// The state of a request that has not ended, see [`Assembler`](crate::assemble::Assembler).
+/// The state of a request that has not ended. The [`Assembler`](crate::assemble::Assembler) keeps
+/// one for each.
 pub(super) struct ActiveRequest {
     started: BootInstant,
     context: RequestContext,
@@ -33,13 +34,13 @@ pub(super) struct ActiveRequest {
     attempt: Option<ActiveAttempt>,
 }
 
-/// The cost of each attempt of a request, and the limit on its wait.
+/// The cost of each attempt of a request, and the longest wait that the request accepts.
 pub(super) struct AttemptCost {
     pub(super) weight: u32,
     pub(super) wait: RateWait,
 }
 
-/// The wait of a request for its rate.
+/// The wait of a request for a rate limit.
 #[derive(Clone, Copy, Default)]
 struct RateDelay {
     length: Duration,
@@ -89,7 +90,7 @@ impl ActiveRequest {
         }
     }
 
-    /// Continues at another URL after a redirect.
+    /// Continues the request at another URL after a redirect.
     pub(super) fn continue_at(
         &mut self,
         context: RequestContext,
@@ -158,7 +159,7 @@ impl ActiveRequest {
         }
     }
 
-    /// Starts an attempt: records its permit and its breakers, and makes the attempt active.
+    /// Starts an attempt after its admission, and records the permit and the state of the breakers.
     fn start_attempt(
         &mut self,
         at: BootInstant,
@@ -220,7 +221,7 @@ impl ActiveRequest {
         });
     }
 
-    /// Records the action of the cache. A response from the cache is the response of the request.
+    /// Records what the cache did. If the cache has a response, the request gets that response.
     fn cache(
         &mut self,
         action: &'static str,
@@ -240,7 +241,7 @@ impl ActiveRequest {
         }))
     }
 
-    /// Records the part of a response that arrived: headers, a body or a fault.
+    /// Stores the arrival of headers, a body or a fault in the active attempt.
     fn take_answer(&mut self, what: &EventKind, emit: &mut impl FnMut(Record)) {
         if let EventKind::Headers {
             status,
@@ -276,7 +277,8 @@ impl ActiveRequest {
         }
     }
 
-    /// Records the active attempt, if there is one: settled with an outcome, or ended without.
+    /// Ends the active attempt, if there is one, and records it. `None` as the outcome means that
+    /// the attempt ended without being settled.
     pub(super) fn settle(
         &mut self,
         at: BootInstant,
@@ -317,7 +319,7 @@ impl ActiveRequest {
         })));
     }
 
-    /// Records an attempt that an open breaker did not permit.
+    /// Records an attempt that was not sent because a breaker denied it.
     fn deny(
         &mut self,
         by: &RefusedBy,
@@ -325,8 +327,8 @@ impl ActiveRequest {
         remaining: Duration,
         emit: &mut impl FnMut(Record),
     ) {
-        // The breakers of a resolver and of local connectivity are checked before the host's, so
-        // their refusal says nothing about the host.
+        // The breakers of a resolver and of local connectivity are checked before the host's. If
+        // one of these refuses, the host's breaker was not checked, and is recorded as closed.
         let (host_state, host_cooldown, resolver_state, error) = match by {
             RefusedBy::Host => (state, Some(remaining), None, "breaker_open"),
             RefusedBy::Resolver(_) => (
@@ -401,7 +403,7 @@ impl ActiveRequest {
     }
 }
 
-/// Returns the [`Window`] that refused, if a window did.
+/// Returns the [`Window`] that refused the request; `None` for another reason.
 fn refusing_window(refusal: &Refusal) -> Option<Window> {
     match &refusal.reason {
         RefusalReason::Rate { window } => *window,
@@ -409,7 +411,7 @@ fn refusing_window(refusal: &Refusal) -> Option<Window> {
     }
 }
 
-/// Returns the [`BreakerState`] that refused; `None` if the limiter refused.
+/// Returns the [`BreakerState`] of the breaker that refused; `None` if the limiter refused.
 fn refusing_state(refusal: &Refusal) -> Option<BreakerState> {
     match &refusal.reason {
         RefusalReason::Rate { .. } | RefusalReason::Slots => None,

@@ -1,4 +1,5 @@
-//! The budget of a decision of the limiter: that of the service, or that of the host and role.
+//! Determines which budget a decision of the limiter is about: that of the service, or that of the
+//! host and role.
 
 use docstokg_hub::config::Config;
 use docstokg_hub::policy::rate::Window;
@@ -6,9 +7,9 @@ use docstokg_hub::policy::rate::Window;
 use crate::record::{ChargedBudget, RequestContext};
 
 impl ChargedBudget {
-    /// Returns the budget that delayed a request. A request of a service uses two budgets, and the
-    /// window that it waited for distinguishes them. Without a wait, the budget is that of the
-    /// service.
+    /// Returns the budget that delayed a request. A request of a service uses two budgets, and
+    /// `waited`, the window that delayed it, shows which. Without a wait, the budget of the service
+    /// is returned.
     pub(crate) fn of(context: &RequestContext, waited: Option<Window>, config: &Config) -> Self {
         let (host, role) = (&context.host, context.role);
         let own = &config.limits.of(host, role).rates.value;
@@ -39,8 +40,9 @@ impl ChargedBudget {
     }
 }
 
-/// Returns the distance of a [`Window`]'s rate from the nearest rate of a budget, as a factor above
-/// 1. Even pacing waits for separate windows, whose rate is that of the window that they spread.
+/// Returns the factor, at least 1, by which the rate of `waited` differs from the nearest rate
+/// among `windows`. The two need not be equal: even pacing waits for a window of its own, with the
+/// rate of the window whose requests it spreads.
 fn distance(windows: &[Window], waited: &Window) -> f64 {
     let per_second = |window: &Window| f64::from(window.limit.get()) / window.per.as_secs_f64();
     let target = per_second(waited);
@@ -110,9 +112,9 @@ mod tests {
             (Some("unlimited"), None, "files.test:artifact"),
             (Some("direct"), None, "direct:files.test"),
             (Some("direct"), Some(rate("2/SECOND")), "direct:files.test"),
-            // Even pacing of two in a second.
+            // Even pacing of `2/SECOND` waits for this window.
             (Some("direct"), Some(spaced), "direct:files.test"),
-            // Both budgets have the window: the service is named.
+            // Both budgets have this window, so the budget of the service is returned.
             (
                 Some("direct"),
                 Some(rate("300/MINUTE")),

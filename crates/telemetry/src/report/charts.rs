@@ -13,7 +13,7 @@ fn percent_of(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// Draws a bar of parts with a legend.
+/// Draws a horizontal bar of labelled parts, with a legend.
 pub(super) fn bar(name: &str, parts: &[(&str, &str, u64)]) -> Markup {
     let all: u64 = parts.iter().map(|(_, _, count)| count).sum();
     let parts = || parts.iter().filter(|(_, _, count)| *count > 0);
@@ -38,15 +38,15 @@ pub(super) fn bar(name: &str, parts: &[(&str, &str, u64)]) -> Markup {
     }
 }
 
-/// Height of a timeline in its own units. [`ATTEMPTS_HEIGHT`] and [`WAIT_HEIGHT`] are its parts.
+/// Height of a timeline, in units of its SVG. [`ATTEMPTS_HEIGHT`] and [`WAIT_HEIGHT`] add up to it.
 const TIMELINE_HEIGHT: f64 = 60.0;
 const ATTEMPTS_HEIGHT: f64 = 42.0;
 const WAIT_HEIGHT: f64 = 14.0;
-/// Width of a column, including its gap.
+/// Width of a column and the gap after it, in units of the SVG.
 const COLUMN_WIDTH: u32 = 8;
 
-/// Draws a [`HostTimeline`]: attempts upwards, and the longest wait of each column downwards. Bands
-/// behind them show an open or half-open breaker.
+/// Draws a [`HostTimeline`]: attempts upwards, and the longest wait of each column downwards.
+/// Coloured bands behind the columns show when a breaker was open or half-open.
 pub(super) fn timeline(host: &HostTimeline) -> Markup {
     let attempts = host.columns.iter().map(|column| column.attempts);
     let most = attempts.max().unwrap_or(0).max(1);
@@ -76,7 +76,7 @@ fn bands(host: &HostTimeline) -> Markup {
     html! {
         @for band in &host.bands {
             @let x = format!("{:.2}", band.from * all);
-            // A band without length stays visible.
+            // A band of no length would be invisible.
             @let width = format!("{:.2}", ((band.to - band.from) * all).max(1.5));
             rect class=(band.class) x=(x) y="0" width=(width) height=(TIMELINE_HEIGHT) {}
         }
@@ -103,7 +103,7 @@ fn draw_column(x: u32, column: &TimeColumn, most: u64, longest: f64) -> Markup {
     }
 }
 
-/// Draws a histogram of the waits of requests, with [`HISTOGRAM_EDGES_MS`].
+/// Draws a histogram of the waits of requests, with bars between [`HISTOGRAM_EDGES_MS`].
 pub(super) fn histogram(counts: &[u64]) -> Markup {
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
     html! {

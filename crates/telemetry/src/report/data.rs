@@ -1,4 +1,4 @@
-//! The data of the charts.
+//! Reads the data of the charts from the database.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,8 @@ pub(super) const TIMELINE_COLUMNS: u32 = 120;
 const MAX_HOSTS: usize = 20;
 /// Maximum number of failures that are listed.
 const MAX_FAILURES: usize = 2_000;
-/// The upper edges of the histogram's bars, in milliseconds; the last bar is open.
+/// The upper edges of the histogram's bars, in milliseconds. The bar after the last edge has no
+/// upper edge.
 pub(super) const HISTOGRAM_EDGES_MS: [f64; 9] = [
     1.0, 10.0, 50.0, 100.0, 500.0, 1_000.0, 5_000.0, 30_000.0, 300_000.0,
 ];
@@ -28,7 +29,7 @@ pub(super) struct ReportData {
     pub(super) more_failures: u64,
 }
 
-/// A host over time, for a chart.
+/// The attempts, waits and breaker states of a host over time, for a chart.
 #[derive(Default)]
 pub(super) struct HostTimeline {
     pub(super) host: String,
@@ -49,14 +50,14 @@ impl HostTimeline {
     }
 }
 
-/// A time in which a breaker was open or half-open, as shares of the run.
+/// A time in which a breaker was open or half-open, with its ends as shares of the run's time.
 pub(super) struct OpenBand {
     pub(super) class: &'static str,
     pub(super) from: f64,
     pub(super) to: f64,
 }
 
-/// A slice of a [`HostTimeline`].
+/// The attempts and the longest wait in one column of a [`HostTimeline`].
 #[derive(Clone, Copy, Default)]
 pub(super) struct TimeColumn {
     pub(super) attempts: u64,
@@ -146,7 +147,7 @@ fn outcomes(database: &Connection, run: Option<&str>) -> Result<Outcomes, Summar
     ))
 }
 
-/// The part of the database for a report: one run or all, and its time.
+/// Queries the rows for a report: those of one run or of all runs, within the time of these runs.
 struct ReportExtract<'a> {
     database: &'a Connection,
     run: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! Every event as a line of JSON, in a file that is rotated at a size limit.
+//! Writes every event as a line of JSON to a file that is rotated at a size limit.
 
 mod events;
 
@@ -18,8 +18,8 @@ use crate::record::TimedRecord;
 use crate::run::RunIdentity;
 use events::events;
 
-/// A [`Sink`] that writes lines to a file. `events.jsonl` becomes `events.jsonl.1`, then `.2`, and
-/// so on.
+/// A [`Sink`] that writes lines to a file. When `events.jsonl` has reached its maximum size, it is
+/// renamed to `events.jsonl.1`, the previous one of that name to `.2`, and so on.
 pub struct JsonlSink {
     path: PathBuf,
     rotate: u64,
@@ -65,8 +65,8 @@ impl JsonlSink {
         name.into()
     }
 
-    /// Renames the file and starts a new one. If another process has renamed the file already, its
-    /// new file is opened.
+    /// Renames the file and starts a new one. If another process has already renamed it, opens the
+    /// new file of that process.
     fn rotate(&mut self) -> std::io::Result<()> {
         if let Some(mut file) = self.file.take() {
             file.flush()?;
@@ -128,8 +128,7 @@ impl Sink for JsonlSink {
         if let Some(Err(error)) = self.file.as_mut().map(BufWriter::flush) {
             lost += batch.len() as u64 - lost;
             why = Some(error);
-            // Otherwise the rest of the buffer would be written later, in the middle of another
-            // line.
+            // A buffer that is kept would be written later, in the middle of another line.
             self.file = None;
         }
         match why {
@@ -155,7 +154,7 @@ impl Sink for JsonlSink {
     }
 }
 
-/// Returns milliseconds with three digits after the point.
+/// Converts a time to milliseconds, rounded to three decimals.
 #[expect(clippy::cast_precision_loss, reason = "microseconds fit")]
 pub(crate) fn millis(length: Duration) -> f64 {
     length.as_micros() as f64 / 1_000.0

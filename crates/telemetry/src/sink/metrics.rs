@@ -1,8 +1,8 @@
 //! Metrics in Prometheus' text format, for a Prometheus server or for the textfile collector.
 //!
-//! Configured hosts have their own labels. Among the other hosts, the first busy ones have labels,
-//! and the rest share the label `other`. So a run over a hundred thousand hosts does not create as
-//! many time series.
+//! Configured hosts have their own labels. So has a limited number of other hosts: the first ones
+//! at once, later ones when they are busy. The rest share the label `other`, so that a run over a
+//! hundred thousand hosts does not create as many time series.
 
 mod catalogue;
 mod count;
@@ -26,16 +26,16 @@ use crate::run::RunIdentity;
 use catalogue::Metric;
 use render::labels;
 
-/// Bucket bounds in seconds, up to ten minutes.
+/// Upper bounds of histogram buckets in seconds, up to ten minutes.
 const SECONDS_BUCKETS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
-/// Bucket bounds in milliseconds, up to ten minutes.
+/// Upper bounds of histogram buckets in milliseconds, up to ten minutes.
 const MILLIS_BUCKETS: &[f64] = &[
     1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_000.0, 10_000.0, 30_000.0,
     60_000.0, 300_000.0, 600_000.0,
 ];
-/// Bucket bounds in bytes, up to a gibibyte.
+/// Upper bounds of histogram buckets in bytes, up to a gibibyte.
 const BYTES_BUCKETS: &[f64] = &[
     1_024.0,
     16_384.0,
@@ -47,15 +47,15 @@ const BYTES_BUCKETS: &[f64] = &[
 ];
 /// Maximum number of hosts without configuration that have their own label.
 const MAX_LABELLED_HOSTS: usize = 50;
-/// Maximum number of hosts whose records are counted, to find busy ones. Beyond that number,
-/// counting starts again.
+/// Maximum number of hosts whose records are counted, to find busy ones. At that number, the counts
+/// are cleared.
 const MAX_SEEN_HOSTS: usize = 16_384;
 /// Number of records after which a host is busy.
 const BUSY_RECORDS: u32 = 10;
 /// The interval at which the textfile is written.
 const TEXTFILE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Counters, gauges and [`Histogram`]s of a run.
+/// Counters, gauges and `Histogram`s of a run.
 pub struct Metrics {
     run: Arc<RunIdentity>,
     clock: Arc<dyn Clock>,
@@ -111,7 +111,7 @@ impl Metrics {
         metrics
     }
 
-    /// Exports the availability of the store of limits and breakers.
+    /// Adds a metric that shows whether `store`, with the limits and breakers, is available.
     pub fn watch_store(&mut self, store: Arc<dyn StateStore>) {
         self.store = Some(store);
     }
@@ -153,8 +153,8 @@ impl Metrics {
             }
             let seen = self.seen.entry(host.clone()).or_default();
             *seen += 1;
-            // The first hosts get a label at once, so that a small run shows its hosts. The other
-            // half is for hosts that become busy later.
+            // The first half of the labels is assigned at once, so that a small run shows all its
+            // hosts. The other half is for hosts that become busy later.
             if *seen >= BUSY_RECORDS || self.busy.len() < MAX_LABELLED_HOSTS / 2 {
                 self.seen.remove(host);
                 self.busy.insert(host.clone());

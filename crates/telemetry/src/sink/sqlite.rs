@@ -1,7 +1,7 @@
-//! The database of runs.
+//! A sink that writes to the database of runs.
 //!
-//! Several processes write to the database. Records that cannot be written now are written with a
-//! later batch.
+//! Several processes may write to the database at once. Records that cannot be written because of
+//! that are kept and written with a later batch.
 
 mod database;
 mod rows;
@@ -24,11 +24,11 @@ pub use database::{DatabaseError, open_to_read};
 use database::{FIRST_VERSION, TELEMETRY_TABLES_VERSION, add_missing, migrate, schema};
 use rows::Rows;
 
-/// Maximum wait of a write for another writer.
+/// Maximum time for which a write waits until another process has finished its own.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
-/// Maximum number of records kept for later while the database cannot be written.
+/// Maximum number of records that are kept while the database cannot be written.
 const MAX_PENDING: usize = 200_000;
-/// The tables with rows of runs.
+/// The tables whose rows belong to a run, and are deleted with it.
 const RUN_TABLES: [&str; 10] = [
     "http_events",
     "cache_events",
@@ -115,8 +115,8 @@ impl SqliteSink {
             database.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
         database.pragma_update(None, "journal_mode", "WAL")?;
-        // A killed process loses nothing. A power cut may lose the last rows, but nothing depends
-        // on them.
+        // The death of the process loses nothing. A power cut may lose the last rows, which are not
+        // needed for anything else.
         database.pragma_update(None, "synchronous", "OFF")?;
         if found == 0 {
             database.execute_batch(&format!(
@@ -131,7 +131,7 @@ impl SqliteSink {
         Ok(TELEMETRY_TABLES_VERSION)
     }
 
-    /// Deletes runs that are older than `keep`. After a failure, the next run tries again.
+    /// Deletes runs that are older than `keep`. If this fails, the next run tries again.
     fn delete_old_runs(&mut self) {
         let (Some(keep), Some(database)) = (self.keep, &self.database) else {
             return;

@@ -1,4 +1,4 @@
-//! The figures of each breaker, from its recorded changes.
+//! Computes the figures of each breaker from its recorded changes of state.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,43 +7,44 @@ use super::{BreakerSummary, Distribution, share_of_whole, shares};
 use crate::record::EARLY_PROBE_FAILED;
 use crate::sink::sqlite::BREAKER_CHANGES;
 
-/// Collects a [`BreakerSummary`] for each breaker while the tables are read one after the other.
+/// Collects a [`BreakerSummary`] for each breaker, while the tables are read one after another.
 #[derive(Default)]
 struct BreakerCollector {
     found: BTreeMap<GroupKey, BreakerSummary>,
-    /// The breaker of each host that shares a breaker with others.
+    /// The key of the breaker by host, for hosts that share a breaker with others.
     of_host: HashMap<String, GroupKey>,
-    /// The start of each current open, and the latest time of its end.
+    /// The start of each open that has not ended yet, and the time at which it ends at the latest.
     open: HashMap<GroupKey, (f64, f64)>,
-    /// The lengths of inferred opens, in seconds.
+    /// The lengths of inferred opens by breaker, in seconds. An open is inferred if neither a
+    /// server nor an operator declared its length.
     lengths: HashMap<GroupKey, Vec<f64>>,
-    /// The [`EarlyProbes`] that failed, by breaker.
+    /// The failed [`EarlyProbes`] by breaker.
     early: HashMap<GroupKey, EarlyProbes>,
 }
 
-/// The end of an outage, as far as the run observed it.
+/// The end of an outage, as far as the run observed it: by a successful probe, or unknown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OutageEnd {
     BySuccess,
     Lasting,
 }
 
-/// The runs that an open counts for.
+/// The run that caused an open, and therefore counts it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OpenedBy {
     /// The runs that are summarised.
     Counted,
-    /// Another run: the summarised runs only observed the open.
+    /// Another run. The summarised runs only observed the open.
     Another,
 }
 
-/// Failed early probes of a breaker.
+/// The failed early probes of a breaker, and the outages in which they occurred.
 #[derive(Clone, Copy, Default)]
 struct EarlyProbes {
     failed: u64,
-    /// True if the current outage has had a failed early probe.
+    /// True if an early probe has failed in the current outage.
     in_outage: bool,
-    /// Number of outages with failed early probes that did not end with a success.
+    /// Number of outages with a failed early probe that did not end by a success.
     lasting: u64,
 }
 
@@ -78,7 +79,8 @@ impl BreakerCollector {
         }
     }
 
-    /// Counts the failed early probes of a breaker, by its changes of state in this run.
+    /// Counts a change of state as a failed early probe, or as the end of an outage with such
+    /// probes.
     fn count_early_probe(&mut self, key: &GroupKey, to: &str, reason: Option<&str>) {
         let early = self.early.entry(key.clone()).or_default();
         match to {
@@ -92,7 +94,8 @@ impl BreakerCollector {
         }
     }
 
-    /// Starts an open of a breaker. With [`OpenedBy::Another`], the open counts for another run.
+    /// Starts an open of a breaker. With [`OpenedBy::Another`], only its time counts, because
+    /// another run caused it.
     fn start_open(
         &mut self,
         key: &GroupKey,
@@ -105,7 +108,7 @@ impl BreakerCollector {
             return;
         }
         let reason = reason.unwrap_or_else(|| "unknown".to_owned());
-        // For `retry-after` and `cli-open`, a server or an operator declared the length.
+        // The length of these opens is not inferred: a server or an operator declared it.
         if reason != "retry-after" && !reason.starts_with("cli-open") {
             self.lengths.entry(key.clone()).or_default().push(reset);
         }
@@ -208,8 +211,8 @@ impl RunReader<'_> {
         )
     }
 
-    /// Reads the requests that breakers denied. Each saves the smaller of the remaining cooldown
-    /// and the host's mean latency.
+    /// Reads the requests that breakers denied. The time that each saved is estimated as the
+    /// remaining cooldown or the host's mean latency, whichever is smaller.
     fn read_denials(&self, breakers: &mut BreakerCollector) -> Result<(), SummaryError> {
         self.each(
             "SELECT d.host, d.error, d.resolver, count(*),

@@ -4,16 +4,16 @@ use serde::Serialize;
 
 use super::RunSummary;
 
-/// A figure of two runs, with its change.
+/// A figure of two runs, and its change from one to the other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FigureChange {
     /// The name of the figure.
     pub figure: &'static str,
-    /// The value in the earlier run.
+    /// The figure of the earlier run.
     pub before: f64,
-    /// The value in this run.
+    /// The figure of the later run.
     pub after: f64,
-    /// The change as a share of the earlier value; `None` if that is 0.
+    /// The change as a share of `before`; `None` if `before` is 0.
     pub change: Option<f64>,
 }
 
@@ -58,7 +58,7 @@ pub fn compare(before: &RunSummary, after: &RunSummary) -> Vec<FigureChange> {
             count(summary.totals.wasted_bytes)
         }),
     ];
-    // Short runs have no such rate.
+    // Runs of less than ten minutes have no rate per hour.
     let rate = |summary: &RunSummary| summary.totals.opens_per_hour;
     if rate(before).and(rate(after)).is_some() {
         let figure = figure("opens_per_hour", &|summary| rate(summary).unwrap_or(0.0));

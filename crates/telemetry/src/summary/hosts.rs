@@ -6,7 +6,7 @@ use super::load::{GroupKey, RunReader, SummaryError, integer, key};
 use super::{Distribution, HostSummary, ThrottleCounts, share_of_whole};
 
 type HostSummaries = BTreeMap<GroupKey, HostSummary>;
-/// Selects a [`Distribution`] of a host.
+/// A function that selects one [`Distribution`] of a host.
 type DistributionField = fn(&mut HostSummary) -> &mut Distribution;
 
 fn at(hosts: &mut HostSummaries, key: GroupKey) -> &mut HostSummary {
@@ -108,7 +108,8 @@ impl RunReader<'_> {
         )
     }
 
-    /// Reads the [`Distribution`] of a column. Rows of a host and role follow each other, in order.
+    /// Reads the [`Distribution`] of one column for each host and role. The query sorts its rows by
+    /// host and role, then by value.
     fn read_distribution(
         &self,
         hosts: &mut HostSummaries,

@@ -1,13 +1,13 @@
-//! The limits and the requests of a run: the time and result of each request, and the configured
-//! limits that no request waited for.
+//! Queries about the limits of a run: its requests with their times and results, and the limits
+//! that did not delay any request.
 
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
 use super::load::{RunChoice, SummaryError, find, integer};
 
-/// Minimum wait that means a full window, in milliseconds. A shorter wait is the delay of the
-/// store.
+/// Minimum length of a wait for a rate limit, in milliseconds. A shorter delay is the time that the
+/// store needs.
 const SHORTEST_WAIT_MS: f64 = 10.0;
 
 /// A request that was sent to a host, from [`sent_requests`].
@@ -15,13 +15,13 @@ const SHORTEST_WAIT_MS: f64 = 10.0;
 pub struct SentRequest {
     /// The time of sending, in seconds since 1970.
     pub sent_s: f64,
-    /// The time of the complete response, in seconds since 1970.
+    /// The time at which the response was complete, in seconds since 1970.
     pub ended_s: f64,
     /// The status, if there was a response.
     pub status: Option<u16>,
 }
 
-/// A configured limit that no request of a run waited for, from [`unreached`].
+/// A limit that did not delay any request of a run, from [`unreached`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnreachedLimit {
     /// The host of the limit.
@@ -82,8 +82,8 @@ pub fn roles_used(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Returns the hosts that a run sent requests to, each with the number of requests that it refused
-/// with status 429.
+/// Returns the hosts that a run sent requests to, each with the number of responses with status
+/// 429.
 ///
 /// # Errors
 /// [`SummaryError`] if the database cannot be read.
@@ -99,7 +99,7 @@ pub fn hosts_used(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Returns the limits of a run's budgets that neither delayed nor refused a request.
+/// Returns the limits of hosts and roles that neither delayed nor refused a request of a run.
 ///
 /// # Errors
 /// [`SummaryError`] if the database cannot be read.

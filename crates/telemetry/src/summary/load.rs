@@ -8,7 +8,8 @@ use rusqlite::{Connection, Row, params};
 use super::{BreakerSummary, HostSummary, RankedEntry, RunInfo, RunSummary, RunTotals, shares};
 use crate::sink::sqlite::DatabaseError;
 
-/// Minimum length of a run with a rate per hour, in seconds: shorter runs are not extrapolated.
+/// Minimum length of a run for which rates per hour are computed, in seconds. Figures of shorter
+/// runs are not extrapolated.
 const MIN_RATED_S: f64 = 600.0;
 /// Maximum number of hosts in a ranking.
 const MAX_RANKED: usize = 10;
@@ -20,12 +21,19 @@ pub enum RunChoice {
     Latest,
     /// All runs of the database together.
     All,
-    /// The run whose id starts with this text.
+    /// The run whose id starts with this text, which must be unique.
     Named(String),
 }
 
 impl RunChoice {
-    /// Parses an argument of the command line.
+    /// Parses the argument that names a run on the command line.
+    ///
+    /// ```
+    /// use docstokg_telemetry::summary::RunChoice;
+    ///
+    /// assert!(matches!(RunChoice::parse(None), RunChoice::Latest));
+    /// assert!(matches!(RunChoice::parse(Some("20261115T08")), RunChoice::Named(_)));
+    /// ```
     #[must_use]
     pub fn parse(text: Option<&str>) -> Self {
         match text {
@@ -48,22 +56,78 @@ pub enum SummaryError {
     /// The database has no run.
     #[error("there is no run yet")]
     NoRun,
-    /// No run has this id.
+    /// No run has an id that starts with the requested text.
     #[error("there is no run '{asked}'; the latest are {}", known.join(", "))]
     Unknown {
-        /// The id that was requested.
+        /// The requested beginning of an id.
         asked: String,
         /// The ids of the latest runs.
         known: Vec<String>,
     },
-    /// Several runs have an id with this beginning.
-    #[error("'{asked}' may be {}", found.join(" or "))]
+    /// Several runs have ids that start with the requested text.
+    #[error("'{asked}' may be {}", several(found))]
     Ambiguous {
-        /// The id that was requested.
+        /// The requested beginning of an id.
         asked: String,
-        /// The runs that match.
+        /// The ids of these runs.
         found: Vec<String>,
     },
+}
+
+/// The most runs that a message lists.
+const MAX_NAMED_RUNS: usize = 3;
+
+/// Lists the first of some runs, and counts the others.
+fn several(found: &[String]) -> String {
+    let named = found.iter().take(MAX_NAMED_RUNS).cloned();
+    let mut named = named.collect::<Vec<_>>().join(" or ");
+    if found.len() > MAX_NAMED_RUNS {
+        named.push_str(&format!(" or one of {} more", found.len() - MAX_NAMED_RUNS));
+    }
+    named
+}
+
+/// A run in the list of all runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunListing {
+    /// The run.
+    pub run: RunInfo,
+    /// Requests that ended.
+    pub requests: u64,
+}
+
+/// Lists all runs, latest first.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn list(database: &Connection) -> Result<Vec<RunListing>, SummaryError> {
+    let snapshot = database.unchecked_transaction()?;
+    let mut counted = snapshot.prepare("SELECT count(*) FROM request_ends WHERE run_id = ?1")?;
+    let mut all = Vec::new();
+    for id in runs(&snapshot)? {
+        let reader = RunReader {
+            database: &snapshot,
+            run: Some(&id),
+        };
+        all.push(RunListing {
+            run: reader.run_info()?,
+            requests: counted.query_row([&id], |row| integer(row, 0))?,
+        });
+    }
+    Ok(all)
+}
+
+/// Returns the run that started last, if possible one with requests: a dry run, or one that
+/// failed at its start, is rarely meant.
+fn latest(database: &Connection) -> Result<Option<String>, SummaryError> {
+    let mut query = database.prepare(
+        "SELECT run_id FROM run_summary ORDER BY
+         EXISTS (SELECT 1 FROM request_ends e WHERE e.run_id = run_summary.run_id)
+         OR EXISTS (SELECT 1 FROM http_events h WHERE h.run_id = run_summary.run_id) DESC,
+         started_at DESC, run_id DESC LIMIT 1",
+    )?;
+    let mut rows = query.query([])?;
+    Ok(rows.next()?.map(|row| row.get(0)).transpose()?)
 }
 
 /// Returns the ids of all runs, latest first.
@@ -80,6 +144,25 @@ pub fn runs(database: &Connection) -> Result<Vec<String>, SummaryError> {
 }
 
 /// Reads the [`RunSummary`] of a run.
+///
+/// ```
+/// use docstokg_telemetry::sink::sqlite::{SqliteSink, open_to_read};
+/// use docstokg_telemetry::summary::{RunChoice, load};
+/// # use docstokg_hub::{config::load, stores::clock::SystemClock};
+/// # use docstokg_telemetry::{RunIdentity, sink::Sink};
+/// # use std::sync::Arc;
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("telemetry.sqlite3");
+/// # let (_, settings) = load::load(&load::ConfigSources::default())?;
+/// # let run = Arc::new(RunIdentity::begin("example", &settings, &SystemClock));
+/// # let mut sink = SqliteSink::open(&path, Arc::clone(&run), None, Arc::new(SystemClock))?;
+/// # sink.close(0).expect("a database");
+///
+/// let summary = load(&open_to_read(&path)?, &RunChoice::parse(Some("latest")))?;
+/// assert_eq!(summary.run.run_id, run.id);
+/// assert_eq!((summary.run.state, summary.totals.requests), ("finished", 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// [`SummaryError`] if there is no such run, or the database cannot be read.
@@ -141,7 +224,7 @@ fn add_up(totals: &mut RunTotals, hosts: &[HostSummary], breakers: &[BreakerSumm
         .fold(0.0, |sum, breaker| sum + breaker.time_saved_s);
 }
 
-/// Ranks hosts by a figure, largest first, as [`RankedEntry`]s.
+/// Ranks hosts and roles by a figure, largest first, as [`RankedEntry`]s.
 fn top(hosts: &[HostSummary], value: fn(&HostSummary) -> f64) -> Vec<RankedEntry> {
     let mut all: Vec<RankedEntry> = hosts
         .iter()
@@ -163,11 +246,7 @@ pub(super) fn find(
 ) -> Result<Option<String>, SummaryError> {
     let known = runs(database)?;
     match choice {
-        RunChoice::Latest => known
-            .into_iter()
-            .next()
-            .map(Some)
-            .ok_or(SummaryError::NoRun),
+        RunChoice::Latest => latest(database)?.map(Some).ok_or(SummaryError::NoRun),
         RunChoice::All if known.is_empty() => Err(SummaryError::NoRun),
         RunChoice::All => Ok(None),
         RunChoice::Named(asked) => {
@@ -202,7 +281,7 @@ pub(super) struct RunReader<'a> {
     run: Option<&'a str>,
 }
 
-/// The key of grouped rows: host and role, or scope and key.
+/// The key of a group of rows: host and role, or scope and key of a breaker.
 pub(super) type GroupKey = (String, String);
 
 impl RunReader<'_> {

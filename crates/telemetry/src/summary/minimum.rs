@@ -1,4 +1,4 @@
-//! The minimum time that a run's budgets allow.
+//! Computes the minimum time that a run needs under its budgets.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use docstokg_hub::policy::budget::{Budget, Demand};
 use docstokg_hub::policy::rate::{Window, parse_rates};
 use docstokg_hub::policy::windows::Windows;
 
-/// Returns the seconds that `tokens` permits take under configured windows without earlier use, and
-/// the [`Window`] that causes most of the wait.
+/// Returns the seconds that `tokens` tokens need under the windows `rates`, if these are unused at
+/// first. Also returns the [`Window`] that causes most of the wait.
 pub(super) fn seconds(rates: &str, tokens: u64) -> (f64, Option<Window>) {
     let windows = Windows::new(parse_rates(rates).unwrap_or_default(), Duration::ZERO);
     let forecast = Budget::default().forecast(&windows, Demand::of(tokens), BootInstant::ZERO);

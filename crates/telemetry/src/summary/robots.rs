@@ -13,7 +13,7 @@ pub struct LatestRobots {
     pub at: f64,
     /// `allows`, `forbids` or `unread`.
     pub state: String,
-    /// The required time between two requests, in seconds.
+    /// The time that the file demands between two requests, in seconds.
     pub crawl_delay_s: Option<f64>,
 }
 

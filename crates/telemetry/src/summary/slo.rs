@@ -1,4 +1,4 @@
-//! The targets of a run, and the comparison with its figures.
+//! Compares the figures of a run with its targets.
 
 use docstokg_config::SourcedValue;
 use serde::Serialize;
@@ -6,22 +6,22 @@ use serde::Serialize;
 use super::{RunSummary, share_of_whole};
 use crate::config::SloSettings;
 
-/// A target and the figure of the run.
+/// A target, and the figure of the run that it is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TargetCheck {
-    /// The target, as its key in the configuration.
+    /// The key of the target in the configuration.
     pub target: &'static str,
     /// The value of the target.
     pub wanted: f64,
-    /// The figure of the run; `None` without data.
+    /// The figure of the run; `None` if the run has no data for it.
     pub found: Option<f64>,
-    /// The worst host or breaker, for a target that each of them must meet.
+    /// The host or breaker with the worst figure, if every host or breaker must meet the target.
     pub place: Option<String>,
     /// True if the target is met.
     pub ok: bool,
 }
 
-/// A figure, and the host or breaker with the worst value.
+/// The figure for a target, and the host or breaker that has the worst value.
 type TargetFigure = (f64, Option<String>);
 
 /// Compares a [`RunSummary`] with the targets.

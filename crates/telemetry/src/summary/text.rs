@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::compare::FigureChange;
+use super::slow_hosts;
 use super::{BreakerSummary, HostSummary, Makespan, RunSummary, RunTotals, TargetCheck, shares};
 
 /// Maximum number of rows of a table; further rows are only counted.
 const MAX_ROWS: usize = 20;
 
-/// Writes a [`RunSummary`] as text, at most 80 columns wide if names allow.
+/// Writes a [`RunSummary`] as text, at most 80 columns wide unless names are longer.
 #[must_use]
 pub fn text(summary: &RunSummary, checks: &[TargetCheck]) -> String {
     let mut out = overview(summary);
@@ -17,6 +18,7 @@ pub fn text(summary: &RunSummary, checks: &[TargetCheck]) -> String {
         hosts(summary),
         breakers(summary),
         failures(summary),
+        slow_hosts::text(summary),
         tops(summary),
         targets(checks),
     ] {
@@ -37,12 +39,12 @@ fn overview(summary: &RunSummary) -> String {
     );
     let _ = writeln!(
         out,
-        "{} requests in {}: {} answered, {} failed; {} attempts, {} of them retries",
-        totals.requests,
+        "{} in {}: {} answered, {} failed; {}, {} of them retries",
+        counted(totals.requests, "request"),
         seconds(totals.duration_s),
         totals.succeeded,
         totals.failed,
-        totals.attempts,
+        counted(totals.attempts, "attempt"),
         totals.retries
     );
     let _ = writeln!(
@@ -91,15 +93,15 @@ fn makespan(makespan: &Makespan) -> String {
     }
 }
 
-/// Writes the savings of the cache.
+/// Writes the requests and bytes that the cache saved.
 fn reuse(totals: &RunTotals) -> String {
     let reused = totals.cache_hits + totals.cache_revalidated;
     if reused == 0 {
         return String::new();
     }
     format!(
-        "reused {reused} {} from the cache ({} confirmed by the origin); the oldest was {} old\n",
-        if reused == 1 { "answer" } else { "answers" },
+        "reused {} from the cache ({} confirmed by the origin); the oldest was {} old\n",
+        counted(reused, "answer"),
         totals.cache_revalidated,
         seconds(totals.cache_oldest_s.unwrap_or(0.0))
     )
@@ -124,7 +126,8 @@ fn hosts(summary: &RunSummary) -> String {
     out
 }
 
-/// Writes the share of the rate at which each adaptive host ended.
+/// Writes the multiplier of each host and role whose rate was adapted, as a share of the configured
+/// rate.
 fn adapted(summary: &RunSummary) -> String {
     let shares: Vec<String> = summary
         .hosts
@@ -181,7 +184,8 @@ fn failures(summary: &RunSummary) -> String {
     table(&["failed because", "requests", "top hosts"], &rows)
 }
 
-/// Writes the hosts and roles with the longest waits and the most refusals, if there are several.
+/// Writes the hosts and roles with the longest waits and the most refusals. A run with a single
+/// host and role has no such list.
 fn tops(summary: &RunSummary) -> String {
     let lists = [
         (
@@ -228,7 +232,7 @@ fn targets(checks: &[TargetCheck]) -> String {
     table(&["target", "wanted", "found", "", "where"], &rows)
 }
 
-/// Writes a list of [`FigureChange`]s as text.
+/// Writes a list of `FigureChange`s as text.
 #[must_use]
 pub fn comparison_text(before: &str, after: &str, compared: &[FigureChange]) -> String {
     let rows: Vec<Vec<String>> = compared
@@ -288,6 +292,15 @@ fn host_row(host: &HostSummary) -> Vec<String> {
 const MAX_WIDTH: usize = 200;
 
 /// Formats rows in columns, two spaces apart.
+///
+/// ```
+/// use docstokg_telemetry::summary::table;
+///
+/// let row = |host: &str, count: &str| vec![host.to_owned(), count.to_owned()];
+/// let text = table(&["host", "requests"], &[row("api.example", "12"), row("b.example", "3")]);
+/// assert_eq!(text.lines().next(), Some("host         requests"));
+/// assert_eq!(text.lines().last(), Some("b.example    3"));
+/// ```
 #[must_use]
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..header.len())
@@ -315,7 +328,7 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Lists reasons, each with its number and its share.
+/// Lists reasons, each with its count and its share.
 pub(crate) fn reason_counts(reasons: &BTreeMap<String, u64>) -> String {
     let shares = shares(reasons);
     reasons
@@ -323,6 +336,11 @@ pub(crate) fn reason_counts(reasons: &BTreeMap<String, u64>) -> String {
         .map(|(reason, count)| format!("{reason} {count} ({:.0} %)", shares[reason] * 100.0))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// Formats a count: `1 request`, `2 requests`.
+fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Formats a share as a percentage.
@@ -338,7 +356,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Formats seconds in the unit that fits.
+/// Formats a number of seconds in the largest suitable unit.
 pub(crate) fn seconds(length: f64) -> String {
     match length {
         length if length < 10.0 => format!("{length:.2} s"),

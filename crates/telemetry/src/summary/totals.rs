@@ -1,4 +1,4 @@
-//! The figures over all hosts: totals, failures, and the minimum time that the limits allow.
+//! Computes the figures over all hosts: totals, failures, and the minimum time under the limits.
 
 use docstokg_hub::config::show::change_hint;
 use docstokg_hub::policy::rate::window_in_words;
@@ -144,7 +144,8 @@ impl RunReader<'_> {
                 if least > best.minimum_s {
                     best.minimum_s = least;
                     best.bottleneck = Some(format!("{budget} ({rates})"));
-                    // If one slow response made the run long, limits did not delay the run.
+                    // If one slow response took longer than the limits require, no limit determined
+                    // the time of the run.
                     let role: String = row.get(4)?;
                     best.limit = window.filter(|_| by_limits > by_answer).map(|window| {
                         let (words, role) = (window_in_words(&window), role.parse());

@@ -1,5 +1,4 @@
-//! The decisions of the limiter about requests of services, over all runs, by the key of the
-//! budget.
+//! The waits and refusals of the limiter in all runs, by budget.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +7,31 @@ use serde::Serialize;
 
 use super::SummaryError;
 
-/// A request that waited for a rate, from [`recent_waits`].
+/// A request that waited for a rate limit, from [`recent_waits`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecentWait {
     /// The id of the run.
     pub run_id: String,
-    /// The budget: `service:host` or `host:role`.
+    /// The key of the budget: `service:host` or `host:role`.
     pub key: String,
     /// The host of the request.
     pub host: String,
     /// The role of the request.
     pub role: String,
-    /// The wait, in milliseconds.
+    /// The length of the wait, in milliseconds.
     pub blocked_ms: f64,
 }
 
 /// Numbers of permitted and refused requests of one budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KeyTally {
-    /// Number of permitted requests, at once or after a wait.
+    /// Number of permitted requests, with or without a wait.
     pub ok: u64,
     /// Number of requests refused because the wait would have been too long.
     pub exceeded: u64,
 }
 
-/// Returns the latest requests that waited for a rate, as [`RecentWait`]s, the last one first.
+/// Returns the latest requests that waited for a rate limit, latest first, and at most `most`.
 ///
 /// # Errors
 /// [`SummaryError`] if the database cannot be read.
@@ -54,7 +53,7 @@ pub fn recent_waits(database: &Connection, most: usize) -> Result<Vec<RecentWait
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Counts the decisions about requests of services, as a [`KeyTally`] by key.
+/// Counts the permitted and refused requests of services, as a [`KeyTally`] for each budget.
 ///
 /// # Errors
 /// [`SummaryError`] if the database cannot be read.

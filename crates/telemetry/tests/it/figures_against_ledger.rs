@@ -284,7 +284,7 @@ fn expected_of_views(summary: &RunSummary) -> [(&'static str, f64, f64); 9] {
 }
 
 #[test]
-fn the_views_answer_the_same() {
+fn database_views_equal_the_summary() {
     let ended = busy_run();
     let summary = ended.summary();
     let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use docstokg_bulk::directory::{Directory, UnfinishedFiles};
 use docstokg_bulk::progress::{Counters, RunProgress};
+use docstokg_bulk::run_snapshot::RunOutcome;
 use docstokg_bulk::scheduler::{RunEnd, RunError};
 use docstokg_content::reason::Reason;
 use docstokg_content::results::{ResultCounts, ResultStatus};
@@ -20,9 +21,9 @@ use serde_json::{Value, json};
 use super::resume;
 use crate::arguments::GlobalArguments;
 use crate::exit::{self, CommandFailure};
-use crate::output;
 use crate::telemetry::RunRecording;
 use crate::view::{clock_time, length, plural, size};
+use crate::{command_line, output};
 
 /// Prints how a run ended, and returns its exit code.
 pub(super) fn finish(
@@ -42,16 +43,16 @@ pub(super) fn finish(
         Some(Err(error)) => {
             directory.queue.close();
             directory.clean_up(UnfinishedFiles::Keep);
-            output::hint(&format!(
-                "finished downloads are kept; continue with: {resume}"
-            ));
-            return Err(CommandFailure::Failed(error.into()));
+            let hint = format!("finished downloads are kept; continue with: {resume}");
+            let done = standing(&progress.counters());
+            let failure = anyhow::Error::from(error).context(done);
+            return Err(CommandFailure::Failed(failure).with_hint(hint));
         }
         None => {
             directory.clean_up(UnfinishedFiles::Keep);
-            return Err(CommandFailure::Failed(anyhow::anyhow!(
-                "stopped at once; continue with: {resume}"
-            )));
+            let message = format!("stopped at once; {}", standing(&progress.counters()));
+            let hint = format!("continue with: {resume}");
+            return Err(CommandFailure::Interrupted(message).with_hint(hint));
         }
     };
     directory.queue.close();
@@ -75,7 +76,7 @@ pub(super) fn finish(
         }
     }
     if let RunEnd::Offline { left } = &ended {
-        output::complain(&offline(*left));
+        output::complain(&offline(*left, report.inputs_unread));
         output::hint(&format!("continue with: {resume}"));
         return Ok(code);
     }
@@ -91,8 +92,34 @@ pub(super) fn finish(
     }
     if !matches!(ended, RunEnd::Complete) {
         output::hint(&format!("continue with: {resume}"));
+    } else if !global.quiet && !is_partial {
+        tell_earlier_failures(directory, &progress.counters(), &report);
     }
     Ok(code)
+}
+
+/// Prints how to try works again that failed in an earlier run, and that this one left as they were.
+fn tell_earlier_failures(directory: &Directory, counters: &Counters, report: &RunReport) {
+    let of_this_run: u64 = counters.reasons.values().sum();
+    let earlier = report.failed.saturating_sub(of_this_run);
+    if earlier > 0 {
+        let out = directory.path.display().to_string();
+        let command = command_line::command(&["download", "--retry-failed", "--out", &out]);
+        output::hint(&format!(
+            "{} failed in an earlier run; try again with: {command}",
+            plural(earlier, "work")
+        ));
+    }
+}
+
+/// Formats how far a run has come that ended early.
+fn standing(counters: &Counters) -> String {
+    let all = plural(counters.items, "work");
+    format!(
+        "{} of {all} have their files ({} of this run)",
+        counters.done,
+        plural(counters.files, "file")
+    )
 }
 
 /// Prints the result of a run, and the paths of its files.
@@ -105,11 +132,12 @@ fn tell_results(directory: &Directory, ended: &RunEnd, report: &RunReport) {
             list.display()
         ));
     }
-    let (out, page) = (&directory.path, directory.path.join("report.html"));
+    let page = directory.path.join("report.html");
+    let out = directory.path.display().to_string();
     output::tell(&format!(
-        "docstokg: results: {}   details: docstokg summary {}",
+        "docstokg: results: {}   details: {}",
         page.display(),
-        out.display()
+        command_line::command(&["summary", &out])
     ));
 }
 
@@ -127,12 +155,28 @@ fn add_end(shown: &mut Value, ended: &RunEnd, listed: &[(String, String)]) {
     }
 }
 
+/// Returns the end of a run for other processes.
+pub(super) fn outcome_of(outcome: Option<&Result<(RunEnd, RunReport), RunError>>) -> RunOutcome {
+    match outcome {
+        None => RunOutcome::Stopped,
+        Some(Err(_)) => RunOutcome::Failed,
+        Some(Ok((ended, _))) => match ended {
+            RunEnd::Complete => RunOutcome::Complete,
+            RunEnd::Stopped { .. } => RunOutcome::Stopped,
+            RunEnd::Offline { .. } => RunOutcome::Offline,
+            RunEnd::Deferred { .. } => RunOutcome::Waiting,
+            RunEnd::BytesSpent { .. } => RunOutcome::BytesSpent,
+        },
+    }
+}
+
 fn exit_code(ended: &RunEnd, report: &RunReport, is_partial: bool) -> ExitCode {
     match ended {
         RunEnd::Complete if report.inputs_unread => ExitCode::from(exit::EXIT_FAILED),
         RunEnd::Complete if report.bad_lines_read > 0 => ExitCode::from(exit::EXIT_FAILED),
         RunEnd::Complete if is_partial || report.failed == 0 => ExitCode::SUCCESS,
         RunEnd::Deferred { .. } => ExitCode::from(exit::EXIT_REFUSED),
+        RunEnd::Stopped { .. } => ExitCode::from(exit::EXIT_INTERRUPTED),
         _ => ExitCode::from(exit::EXIT_FAILED),
     }
 }
@@ -169,11 +213,16 @@ fn binding(least: &SiteForecast) -> String {
 }
 
 /// Formats the message that there is no network, in one line.
-fn offline(left: u64) -> String {
+fn offline(left: u64, inputs_unread: bool) -> String {
     let works = plural(left, "work");
+    let unread = if inputs_unread {
+        " so far, and the inputs were not read to their end"
+    } else {
+        ""
+    };
     format!(
         "no network: names cannot be resolved or there is no route; nothing was sent, \
-         {works} remaining"
+         {works} remaining{unread}"
     )
 }
 
@@ -229,4 +278,19 @@ fn sentence(ended: &RunEnd, report: &RunReport) -> String {
         text.push_str(&format!("\n  {works}: {meaning} ({reason})"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_was_not_read_is_named_beside_the_works_without_a_network() {
+        assert!(
+            offline(2_001, true).ends_with(
+                "2001 works remaining so far, and the inputs were not read to their end"
+            )
+        );
+        assert!(offline(1, false).ends_with("1 work remaining"));
+    }
 }

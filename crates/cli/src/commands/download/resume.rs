@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_is_not_said_again() {
+    fn resume_command_contains_no_credential() {
         let line = "download --out p https://a.example/x.pdf?token=s3cret";
         assert_eq!(shown(line, false), None);
         assert_eq!(of(line, true), "docstokg download --resume --out p");
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_but_the_inputs_is_said_again() {
+    fn resume_command_repeats_all_flags_but_no_inputs() {
         for (line, again) in [
             (
                 "--state-dir s download 10.1/x list.txt --out papers",

@@ -10,7 +10,7 @@ use super::MAX_LISTED_WORKS;
 use crate::results::{DeliveredFile, DeliveredWork, ResultStatus};
 use crate::run::RunReport;
 
-/// The works on the page, by their [`WorkStanding`].
+/// The works on the page: those without a file, and those with one.
 #[derive(Default)]
 pub(super) struct PageWorks {
     missing: Vec<DeliveredWork>,
@@ -93,7 +93,7 @@ impl PageWorks {
                     }
                     td {
                         (work.reason)
-                        @if let Some(wait) = &work.wait { "; next try at " (wait.until) }
+                        @if let Some(wait) = &work.wait { "; next try at " (wait.ready_at()) }
                         br; small { (work.detail) }
                     }
                 }

@@ -25,7 +25,7 @@ fn several_ids_are_one_request_and_each_has_its_file() {
 }
 
 #[test]
-fn whatever_the_api_does_the_file_is_where_the_id_says() {
+fn arxiv_location_follows_from_the_id_when_the_api_fails() {
     let place = "Pdf https://export.arxiv.org/pdf/2002.00741\nlearned ";
     let page: &[u8] = b"<html><p>unclosed";
     for (status, body) in [
@@ -70,7 +70,7 @@ fn a_complaint_is_about_the_only_id_and_about_none_of_several() {
 }
 
 #[test]
-fn nobody_is_asked_about_what_is_known() {
+fn arxiv_sends_no_request_for_a_known_file() {
     let mut known = work("hep-th/9901001v3");
     known.title = Some("Known".to_owned());
     let web = Script::new();

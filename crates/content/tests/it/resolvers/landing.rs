@@ -180,7 +180,7 @@ fn the_doi_of_a_page_is_found_wherever_it_is_stated_and_a_bad_one_hides_none() {
 
 proptest! {
     #[test]
-    fn no_page_panics(html in "(<(meta|a|link|base|input|script|iframe) (name|href|content|rel|type|http-equiv|value)=\"?[a-z:/.%;=' -]{0,20}\"?>|.{0,10}){0,12}", header in "[ -~]{0,60}") {
+    fn landing_page_of_any_bytes_is_read_without_a_panic(html in "(<(meta|a|link|base|input|script|iframe) (name|href|content|rel|type|http-equiv|value)=\"?[a-z:/.%;=' -]{0,20}\"?>|.{0,10}){0,12}", header in "[ -~]{0,60}") {
         let headers: HeaderMap = HeaderValue::from_str(&header).ok().map(|value| (http::header::LINK, value)).into_iter().collect();
         let page = landing_page::extract(&html, &Url::parse("https://pub.example/a").unwrap(), &headers, None);
         prop_assert!(page.candidates.iter().all(|candidate| matches!(candidate.url.scheme(), "http" | "https")));

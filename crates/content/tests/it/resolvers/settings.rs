@@ -46,7 +46,7 @@ fn a_mirror_takes_the_place_of_a_service_and_gets_its_key() {
 }
 
 #[test]
-fn the_mirror_is_what_is_asked() {
+fn request_goes_to_the_configured_mirror() {
     let mut endpoints = SourceEndpoints::default();
     endpoints.set(
         &openalex::API,
@@ -65,7 +65,7 @@ fn the_mirror_is_what_is_asked() {
 }
 
 #[test]
-fn nothing_prints_a_secret() {
+fn settings_are_printed_without_secrets() {
     let shown = format!("{:?}", settings());
     assert!(
         !shown.contains(OPENALEX_KEY)
@@ -76,7 +76,7 @@ fn nothing_prints_a_secret() {
 }
 
 #[test]
-fn blank_keys_are_none() {
+fn blank_api_key_counts_as_absent() {
     let credentials = SourceCredentials::default()
         .with(&openalex::KEY, "  ")
         .with_mailto("");

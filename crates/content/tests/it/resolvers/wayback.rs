@@ -59,7 +59,7 @@ fn nothing_kept_is_a_clean_miss() {
 }
 
 #[test]
-fn trouble_ends_the_questions() {
+fn wayback_stops_after_a_failed_query() {
     let refused = Script::new().failing(
         CDX,
         RequestFailure::new(Reason::RequestException, "connection refused", None),

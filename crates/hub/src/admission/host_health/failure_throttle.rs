@@ -1,12 +1,12 @@
 //! The failure throttle: limits requests in flight while a host fails.
 //!
-//! After a failure, the number of requests in flight is limited to the number of further failures
-//! that open the breaker. So a failing host receives no more requests than the breaker needs,
-//! however slow its responses are.
+//! After a failure, as many requests may be in flight as further failures would open the breaker.
+//! So a failing host receives no more requests than the breaker needs, however slow its responses
+//! are.
 //!
-//! Each process counts its own requests, until the headers of their responses arrive. The throttle
-//! ends with any response that is not a failure, and after [`MAX_FAILURE_WAIT`]. A request that
-//! cannot wait is not delayed.
+//! Each process counts its own requests as in flight until the headers of their responses arrive.
+//! The throttle ends with any response that is not a failure, and [`MAX_FAILURE_WAIT`] after the
+//! last failure. A request whose terms end earlier is not delayed.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,10 +16,11 @@ use tokio::sync::Notify;
 
 use crate::clock::BootInstant;
 
-/// Maximum time after a failure for which requests wait for others in flight.
+/// Maximum time after a failure during which new requests wait for others in flight.
 const MAX_FAILURE_WAIT: Duration = Duration::from_secs(2);
 
-/// The number of requests to a site that are in flight, and the number of failures in a row.
+/// The numbers that the throttle needs: the requests to a site in flight, and its failures in a
+/// row.
 #[derive(Default)]
 pub(in crate::admission) struct FailureThrottle {
     unanswered: AtomicU32,
@@ -29,7 +30,7 @@ pub(in crate::admission) struct FailureThrottle {
     pub(in crate::admission) changed: Notify,
 }
 
-/// The reason why a request has to wait, and the end of that wait.
+/// The number of failures because of which a request waits, and the end of that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::admission) struct ThrottleHold {
     pub(in crate::admission) failures: u32,
@@ -37,13 +38,13 @@ pub(in crate::admission) struct ThrottleHold {
 }
 
 impl FailureThrottle {
-    /// Counts a request that is sent.
+    /// Counts a request as in flight until [`FailureThrottle::note_answer`].
     pub(in crate::admission) fn note_sent(&self) {
         self.unanswered.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records that the headers of a response have arrived or will never arrive. `outcome` is their
-    /// meaning, if known.
+    /// Records that a request is no longer in flight: the headers of its response have arrived, or
+    /// will never arrive. `outcome` is their meaning, if known.
     pub(in crate::admission) fn note_answer(
         &self,
         outcome: Option<AttemptMeaning>,
@@ -64,13 +65,14 @@ impl FailureThrottle {
         }
     }
 
-    /// Ends the throttle: the breaker has opened or closed, and decides from now on.
+    /// Ends the throttle after the breaker has opened or closed: from now on, the breaker alone
+    /// decides.
     pub(super) fn end(&self) {
         self.failures.store(0, Ordering::Relaxed);
         self.changed.notify_waiters();
     }
 
-    /// Returns the [`ThrottleHold`] of a new request, or `None` if the request may be sent.
+    /// Returns the [`ThrottleHold`] of a new request; `None` if the request may be sent now.
     pub(in crate::admission) fn holds(
         &self,
         fail_max: u32,
@@ -104,7 +106,7 @@ mod tests {
         throttle
     }
 
-    /// Returns the number of failures behind a wait, or `None` if a request may be sent.
+    /// Returns the number of failures because of which a request waits; `None` if it may be sent.
     fn held(throttle: &FailureThrottle, now: BootInstant) -> Option<u32> {
         throttle.holds(5, || now).map(|held| held.failures)
     }
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_answer_and_time_end_it() {
+    fn failure_throttle_ends_with_another_response_or_with_time() {
         for outcome in [
             AttemptMeaning::Success,
             AttemptMeaning::Neutral,

@@ -1,7 +1,7 @@
 //! The last known state of a breaker that several processes change.
 //!
-//! The process that causes a transition reports it. The other processes notice the transition
-//! through a reply of the store or a heartbeat, and report it as seen. So each process shows the
+//! The process that causes a transition reports it. The other processes notice the transition in a
+//! reply of the store or a heartbeat, and report it as seen. So the events of each process show the
 //! current state of the breaker.
 
 use docstokg_policy::breaker::{BreakerState, OpenReason, Transition};
@@ -10,16 +10,16 @@ use parking_lot::Mutex;
 
 use crate::clock::BootInstant;
 
-/// The state of the breaker as this process last saw it. Closed at first.
+/// The state of the breaker as this process last saw it, at first closed.
 #[derive(Default)]
 pub(super) struct LastBreakerState(Mutex<SeenState>);
 
 #[derive(Clone, Copy)]
 struct SeenState {
     state: BreakerState,
-    /// The instant until which the breaker is open.
+    /// The instant until which the breaker is open, if its state is open.
     until: BootInstant,
-    /// The instant of the last change of the state.
+    /// The instant at which this process saw the state change.
     changed_at: BootInstant,
 }
 
@@ -34,7 +34,7 @@ impl Default for SeenState {
 }
 
 impl LastBreakerState {
-    /// Records a [`Transition`] that this process reports itself.
+    /// Records a [`Transition`] that this process itself caused and reports.
     pub(super) fn note(&self, transition: &Transition, now: BootInstant) {
         let until = if transition.to == BreakerState::Open {
             now + transition.reset.unwrap_or_default()
@@ -54,13 +54,15 @@ impl LastBreakerState {
         (known.state == BreakerState::Open && known.until > now).then_some(known.until)
     }
 
-    /// Returns whether the breaker has been closed since an instant, as far as this process knows.
+    /// Returns whether the breaker is closed and has not changed since `instant`, as far as this
+    /// process knows.
     pub(super) fn is_closed_since(&self, instant: BootInstant) -> bool {
         let known = *self.0.lock();
         known.state == BreakerState::Closed && known.changed_at < instant
     }
 
-    /// Returns the [`Transition`] that another process made, if a decision of the store shows one.
+    /// Returns the [`Transition`] that another process must have made according to a decision of
+    /// the store, or `None`.
     pub(super) fn by_answer(
         &self,
         entry: &AdmissionDecision,
@@ -90,7 +92,8 @@ impl LastBreakerState {
         }
     }
 
-    /// Returns the [`Transition`] that another process made, if a heartbeat shows one.
+    /// Returns the [`Transition`] that another process must have made according to a heartbeat, or
+    /// `None`.
     pub(super) fn by_heartbeat(
         &self,
         condition: &BreakerCondition,
@@ -100,8 +103,8 @@ impl LastBreakerState {
             Some((until, reason)) => {
                 self.become_state(BreakerState::Open, Some((*until, reason)), now)
             }
-            // A change from open to half-open by time is not reported, but an early end of the open
-            // state is.
+            // An open breaker becomes half-open by time, which is not reported. If it becomes
+            // half-open earlier, another process or an operator changed it.
             None if condition.half_open && self.open_until(now).is_none() => None,
             None if condition.half_open => self.become_state(BreakerState::HalfOpen, None, now),
             None => self.become_state(BreakerState::Closed, None, now),
@@ -129,8 +132,8 @@ impl LastBreakerState {
         let (reset, reason) = (
             open.map(|(until, _)| until.since(now)),
             open.map(|(_, reason)| match (from, reason) {
-                // Failures in a row open a closed breaker. A half-open breaker that opens again for
-                // them is still in the same outage.
+                // Failures in a row open only a closed breaker. If they open a half-open one, an
+                // early probe of the same outage has failed.
                 (BreakerState::HalfOpen, OpenReason::Consecutive) => OpenReason::EarlyProbeFailed,
                 (_, reason) => reason.clone(),
             }),

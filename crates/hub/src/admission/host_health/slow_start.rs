@@ -1,9 +1,9 @@
 //! The slow start after an outage: when a breaker closes, the requests that waited for it are
 //! spread over a few seconds.
 //!
-//! Eight requests a second are sent at first, and the rate grows for [`SLOW_START_DURATION`]. Each
-//! process counts its own requests. The windows of the site, which all processes share, apply as
-//! well. A request that cannot wait that long is not delayed.
+//! At first, eight requests a second are sent; the rate grows for [`SLOW_START_DURATION`]. Each
+//! process applies it to its own requests. The windows of the site, which all processes share,
+//! apply as well. A request whose terms end before its time is not delayed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use parking_lot::Mutex;
 
 use crate::clock::BootInstant;
 
-/// The duration of the slow start.
+/// The time after which the slow start ends.
 const SLOW_START_DURATION: Duration = Duration::from_secs(4);
-/// The rate at the beginning, in requests per second.
+/// The rate at the start, in requests per second.
 const FIRST_RATE: f64 = 8.0;
-/// The growth of the rate in each second, in requests per second.
+/// The amount by which the rate grows each second, in requests per second.
 const RATE_GROWTH: f64 = 32.0;
 
-/// The rate limit after an outage. Inactive while no breaker has closed recently.
+/// The rate limit of the slow start. It is inactive unless a breaker has closed recently.
 #[derive(Default)]
 pub(super) struct SlowStart {
     is_active: AtomicBool,
@@ -29,14 +29,14 @@ pub(super) struct SlowStart {
 
 #[derive(Default)]
 struct SlowStartRamp {
-    /// `true` if failures opened the breaker, and not a server or an operator.
+    /// `true` if failures opened the breaker, `false` if a server or an operator did.
     is_outage: bool,
     closed_at: Option<BootInstant>,
     admitted: u32,
 }
 
 impl SlowStart {
-    /// Starts or ends the slow start, depending on a [`Transition`] of the breaker.
+    /// Starts or ends the slow start according to a [`Transition`] of the breaker.
     pub(super) fn note(&self, transition: &Transition, now: BootInstant) {
         let mut ramp = self.state.lock();
         match (transition.to, &transition.reason) {
@@ -61,7 +61,7 @@ impl SlowStart {
             .store(ramp.closed_at.is_some(), Ordering::Release);
     }
 
-    /// Returns the instant for the next request if it is later than now, and counts the request.
+    /// Counts the next request, and returns the instant at which it may be sent; `None` for now.
     pub(super) fn turn(&self, now: BootInstant) -> Option<BootInstant> {
         if !self.is_active.load(Ordering::Acquire) {
             return None;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_and_time_end_it() {
+    fn slow_start_ends_with_a_block_or_with_time() {
         for stated in [
             OpenReason::RetryAfter,
             OpenReason::Throttled,

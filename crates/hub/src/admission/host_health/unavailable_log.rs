@@ -1,9 +1,10 @@
-//! The meaning of a 503: the origin is down, or it throttles, as nginx `limit_req` does.
+//! Decides whether a 503 means that the origin is down, or that it throttles, as nginx `limit_req`
+//! does.
 //!
-//! An origin that is down serves no request after its first 503. A throttling origin serves
-//! requests that were sent after a refused one. An origin that did so once is known to throttle by
-//! 503 for [`UNAVAILABLE_MEMORY`]. Its 503s then count as throttling as long as it serves other
-//! requests.
+//! An origin that is down serves no request after its first 503. A throttling origin serves some of
+//! the requests that were sent after a refused one. After that was seen once, the origin is known
+//! to throttle by 503 for [`UNAVAILABLE_MEMORY`]. Its 503s then count as throttling as long as it
+//! serves other requests.
 
 use std::time::Duration;
 
@@ -14,21 +15,22 @@ use crate::clock::BootInstant;
 
 /// The time for which an origin is known to throttle by 503.
 const UNAVAILABLE_MEMORY: Duration = Duration::from_secs(600);
-/// Minimum of the time for which a served request shows that the origin is up.
+/// The shortest time for which a served request shows that the origin is up.
 const MIN_RECENT: Duration = Duration::from_secs(1);
-/// Maximum of the time for which a served request shows that the origin is up, for rare requests.
+/// The longest time for which a served request shows that the origin is up; it applies if requests
+/// are rare.
 const MAX_RECENT: Duration = Duration::from_secs(10);
-/// Maximum number of 503s in a row that count as throttling.
+/// Maximum number of 503s in a row that count as throttling. Further ones count as an outage.
 const MAX_REFUSALS_IN_ROW: u32 = 8;
 
-/// The history of 503s of an origin, as this process sees them.
+/// The 503s of an origin, as this process has seen them.
 #[derive(Default)]
 pub(super) struct UnavailableLog(Mutex<UnavailableCounts>);
 
 #[derive(Default)]
 struct UnavailableCounts {
-    /// The instant at which the first request with a 503 was sent, since the origin last served a
-    /// request.
+    /// The send time of the first request with a 503 since the origin last served a request that
+    /// was sent later.
     refused: Option<BootInstant>,
     in_row: u32,
     served: Option<BootInstant>,
@@ -39,7 +41,8 @@ impl UnavailableLog {
     /// Records that the origin served a request that was sent at `sent`.
     pub(super) fn note_served(&self, sent: BootInstant, now: BootInstant) {
         let mut seen = self.0.lock();
-        // A request that was sent before the refused one says nothing about throttling.
+        // A request that was sent before the refused one says nothing about throttling, so that
+        // `refused` is kept.
         if let Some(refused) = seen.refused.take_if(|refused| *refused <= sent)
             && now.since(refused) < SERVED_WITHIN
         {
@@ -50,7 +53,7 @@ impl UnavailableLog {
     }
 
     /// Counts a 503, and returns whether it means throttling by an origin that is up. `distance` is
-    /// the time between two requests to the origin.
+    /// the usual time between two requests to the origin.
     pub(super) fn count_unavailable(
         &self,
         sent: BootInstant,
@@ -109,7 +112,7 @@ mod tests {
             !origin.count_unavailable(at(2_000), SHORT, at(2_050)),
             "it serves nothing now"
         );
-        // Rare requests are compared over a longer time.
+        // For rare requests, a served request shows for a longer time that the origin is up.
         origin.note_served(at(3_000), at(3_050));
         let seldom = Duration::from_secs(3);
         assert!(origin.count_unavailable(at(6_000), seldom, at(6_050)));

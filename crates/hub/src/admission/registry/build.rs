@@ -1,5 +1,4 @@
-//! The construction of an admission queue: the budgets that its requests use, their slots and
-//! rules.
+//! The construction of an admission queue: its budgets, slots and rules.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -22,7 +21,7 @@ use super::super::{AdmissionRules, BudgetSetKey, LaneState, SiteAdmission};
 use super::AdmissionRegistry;
 use crate::config::{BudgetLimits, LearnSetting};
 
-/// Rules and windows that many queues share, built once. The key is `None` for all hosts that the
+/// Rules and windows that many queues share, built once. The key `None` is for all hosts that the
 /// configuration does not name.
 #[derive(Default)]
 pub(super) struct RulesCache {
@@ -30,7 +29,7 @@ pub(super) struct RulesCache {
     windows: HashMap<(Option<Host>, Role), Arc<Windows>>,
 }
 
-/// The costs and slots of a queue, as collected so far.
+/// The costs and slots of a queue under construction.
 #[derive(Default)]
 struct AdmissionCosts {
     costs: Vec<BudgetCost>,
@@ -48,7 +47,7 @@ impl AdmissionRegistry {
         self.add_role(&mut parts, &key, site, lanes);
         self.add_shared(&mut parts, &key, site);
         if key.free {
-            // A free request uses no permits of the windows, but takes slots like every other.
+            // A free request spends no tokens of the windows, but takes slots like every other.
             parts.costs.retain(|cost| cost.slots.is_some());
             for cost in &mut parts.costs {
                 cost.weight = 0;
@@ -79,7 +78,8 @@ impl AdmissionRegistry {
             slots: limits.max_concurrent.value.filter(|_| limits.shared_slots),
         });
         if let Some(most) = limits.max_concurrent.value {
-            // Queues of one host and role differ in their costs, but share the slots.
+            // Queues of one host and role may differ in their costs, but share the slots of the
+            // role.
             let sibling = lanes
                 .iter()
                 .find(|lane| lane.key.host == key.host && lane.key.role == key.role);
@@ -89,7 +89,8 @@ impl AdmissionRegistry {
         }
     }
 
-    /// Adds the budgets of the kind of request, of the service and of the joined site.
+    /// Adds the budgets that the request shares with other hosts and roles: those of its kind, its
+    /// service and its joined site.
     fn add_shared(&self, parts: &mut AdmissionCosts, key: &BudgetSetKey, site: &SiteAdmission) {
         let config = &self.config.limits;
         if let (Some(kind), Some(host)) = (&key.kind, config.hosts.get(&key.host))
@@ -147,14 +148,15 @@ impl AdmissionRegistry {
         }
     }
 
-    /// Returns the [`Windows`] of `rates`, spread by `pacing` or else by the pacing of the run.
+    /// Returns the [`Windows`] of `rates`. `pacing` says how they are spread; without it, the
+    /// pacing of the run applies.
     fn windows(&self, rates: Vec<Window>, pacing: Option<&SourcedValue<Pacing>>) -> Windows {
         let limits = &self.config.limits;
         let pacing = pacing.map_or(limits.pacing, |set| set.value);
         Windows::paced(rates, limits.guard, pacing)
     }
 
-    /// Returns the [`LearnPolicy`] of a host, or `None` if its limits are not learned.
+    /// Returns the [`LearnPolicy`] of a host; `None` if its limits are not learned.
     fn learn_of(&self, host: &Host) -> Option<LearnPolicy> {
         let limits = &self.config.limits;
         let mode = match limits.learn_of(host) {
@@ -192,7 +194,8 @@ impl AdmissionRegistry {
             let adaptive = self.config.limits.adaptive_of(Some(&key.host)).copied();
             let policy = if learn.is_some() || adaptive.is_some() {
                 let mut policy = BreakerPolicy::clone(policy);
-                // Of many refusals at once, only the first is new information.
+                // Of several refusals at the same time, only the first is new information about the
+                // limit.
                 policy.one_failure_per_epoch = true;
                 if learn.is_some() {
                     // With two probes at once, the second would exceed the limit that is being

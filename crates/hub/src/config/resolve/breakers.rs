@@ -15,7 +15,8 @@ use crate::config::settings::{
 };
 use crate::config::{BreakerConfig, BreakersConfig};
 
-/// Maximum delay of a probe in milliseconds. The delay only separates probes of several processes.
+/// Maximum value of `jitter_ms`, in milliseconds. A longer delay is not needed, because it only
+/// separates the probes of several processes.
 const MAX_JITTER_MS: u64 = 1_000;
 
 /// Resolves the `breakers` section to a [`BreakersConfig`].
@@ -46,8 +47,8 @@ pub(super) fn breakers(settings: &Settings, problems: &mut Vec<ConfigProblem>) -
     }
 }
 
-/// Returns the breakers of resolvers. Their own entries take precedence over entries in the
-/// policies of hosts, and those over entries in the defaults.
+/// Resolves the breakers of resolvers. A key in a resolver's own entry takes precedence over the
+/// same key in the entry of a host, and that over the defaults.
 fn resolvers(
     written: &BreakersSettings,
     problems: &mut Vec<ConfigProblem>,
@@ -82,8 +83,8 @@ fn resolvers(
     written.resolvers.clone().over(below)
 }
 
-/// Resolves the breaker of a host or resolver, merged with the defaults. Problems of the defaults
-/// are reported once.
+/// Resolves the breaker of a host or resolver: its own keys over the defaults. Problems of the
+/// defaults are not reported here again.
 fn own_breaker(
     merged: &BreakerSettings,
     path: &str,
@@ -162,8 +163,8 @@ fn policy(
     }
 }
 
-/// Returns the number of probes at once for each role. A role's own number takes precedence over
-/// the common one.
+/// Returns for each role the maximum number of probes at once. A role's own number takes precedence
+/// over the common one.
 fn trial_calls(common: &TrialSettings, roles: &RoleBreakersSettings) -> [u32; 3] {
     [
         (&roles.metadata, common.metadata()),
@@ -173,8 +174,8 @@ fn trial_calls(common: &TrialSettings, roles: &RoleBreakersSettings) -> [u32; 3]
     .map(|(own, common)| own.trial_calls.as_ref().unwrap_or(&common).value.get())
 }
 
-/// Returns the [`BreakerPolicy`] of an isolated role, which counts its own failures. `None` if no
-/// key makes the role isolated.
+/// Returns the [`BreakerPolicy`] of a role that counts its own failures; `None` if no key demands
+/// that.
 fn role_policy(
     role: &RoleBreakerSettings,
     policy: &BreakerPolicy,
@@ -213,8 +214,8 @@ fn classifier(
     }
 }
 
-/// Returns the neutral statuses. A status that the user lists as a failure leaves the default list.
-/// A status that the user lists in both is a problem.
+/// Returns the neutral statuses. A default one that the user lists as a failure is left out. A
+/// status that the user lists as both is a problem.
 fn neutral(written: &ClassifySettings, path: &str, problems: &mut Vec<ConfigProblem>) -> Vec<u16> {
     let neutral = written.neutral();
     let mut statuses = neutral.value.0;

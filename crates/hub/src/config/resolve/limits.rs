@@ -22,7 +22,7 @@ use crate::config::{
     RateHeadersConfig, RoleLimits,
 };
 
-/// Minimum value of an adaptive multiplier, as a share of the rate.
+/// Minimum value of `min_multiplier`, as a share of the configured rate.
 const LOWEST_MULTIPLIER: f64 = 0.01;
 
 pub(super) fn limits(settings: &Settings, problems: &mut Vec<ConfigProblem>) -> LimitsConfig {
@@ -61,7 +61,7 @@ pub(super) fn limits(settings: &Settings, problems: &mut Vec<ConfigProblem>) -> 
     }
 }
 
-/// Reports a [`ConfigProblem`] for each host whose limits are both learned and adaptive: the two
+/// Reports a [`ConfigProblem`] for each host whose limits are both learned and adaptive, which
 /// exclude each other.
 fn check_learning(settings: &Settings, adapts: bool, problems: &mut Vec<ConfigProblem>) {
     let written = &settings.limits;
@@ -84,7 +84,7 @@ fn check_learning(settings: &Settings, adapts: bool, problems: &mut Vec<ConfigPr
     }
 }
 
-/// Resolves the [`RoleLimits`] of a role, with its defaults filled in.
+/// Resolves the [`RoleLimits`] of a role from settings with the defaults filled in.
 fn role_limits(merged: RoleSettings) -> RoleLimits {
     RoleLimits {
         count_head: merged.count_head(),
@@ -97,12 +97,13 @@ fn role_limits(merged: RoleSettings) -> RoleLimits {
     }
 }
 
-/// Returns the [`Window`]s of a budget. Without a setting there is no limit.
+/// Returns the [`Window`]s of a budget; no windows, and thus no limit, without a setting.
 fn windows(set: Option<SourcedValue<RateList>>) -> SourcedValue<Vec<Window>> {
     unless_set(set, RateList(Vec::new())).map(|rates| rates.0)
 }
 
-/// Returns the maximum number of requests at once of a budget. Without a setting there is no limit.
+/// Returns the maximum number of requests at once of a budget; `None`, and thus no limit, without a
+/// setting.
 fn most_at_once(set: Option<SourcedValue<Ceiling>>) -> SourcedValue<Option<NonZeroU32>> {
     unless_set(set, Ceiling(None)).map(|most| most.0)
 }
@@ -111,11 +112,11 @@ fn unless_set<T>(set: Option<SourcedValue<T>>, absent: T) -> SourcedValue<T> {
     set.unwrap_or(SourcedValue::new(absent, ValueSource::Default))
 }
 
-/// Drops shipped values of a host and role that no longer fit.
+/// Drops the shipped values of a host and role that do not fit the user's settings.
 ///
-/// If the user sets a rate for the host and role, shipped values that the user's defaults also set
-/// are dropped: they belong to the shipped rate. A host without such a rate keeps its shipped
-/// limits, because its operator published them.
+/// A shipped value belongs to the shipped rate. If the user sets a rate for the host and role, the
+/// shipped values of keys that the user's defaults also set are dropped. Without such a rate, the
+/// host keeps its shipped limits, because its operator published them.
 fn without_replaced(written: &RoleSettings, defaults: &RoleSettings) -> RoleSettings {
     fn kept<T: Clone>(
         of_host: &Option<SourcedValue<T>>,
@@ -177,10 +178,10 @@ fn host_limits(
     }
 }
 
-/// Returns the limits of a kind of metadata requests, or `None` if nothing is left of them.
+/// Returns the limits of a kind of metadata request; `None` if none are left.
 ///
-/// A user's rates for all metadata requests replace the shipped rates of a kind, because both
-/// belong together.
+/// If the user sets a rate for all metadata requests of the host, the shipped rate of a kind is
+/// dropped, because it belongs to the shipped rate of all.
 fn kind_beside(kind: &SharedSettings, host: &HostSettings) -> Option<SharedSettings> {
     let is_shipped = |rates: &SourcedValue<RateList>| rates.source == ValueSource::Shipped;
     let own = host.roles.of(Role::Metadata).rates.as_ref();
@@ -218,8 +219,8 @@ pub(super) fn budget(written: &SharedSettings) -> BudgetLimits {
     }
 }
 
-/// Returns the [`Backend`] of the limiter. If only one of the two stores is configured, both parts
-/// use that store.
+/// Returns the [`Backend`] of the limiter. If only one of the two stores is configured, limiter and
+/// breakers share it.
 fn backend(settings: &Settings, problems: &mut Vec<ConfigProblem>) -> Backend {
     let written = &settings.limits.backend;
     let is_given = written
@@ -243,7 +244,7 @@ fn backend(settings: &Settings, problems: &mut Vec<ConfigProblem>) -> Backend {
     )
 }
 
-/// Returns the store of the breakers, or `None` if they share the limiter's store.
+/// Returns the store of the breakers; `None` if they share the limiter's store.
 pub(super) fn breaker_backend(
     settings: &Settings,
     problems: &mut Vec<ConfigProblem>,
@@ -285,7 +286,7 @@ fn store_of(
                 message,
             ));
         }
-        // The DSN may contain a password, so that the message does not repeat it.
+        // The message does not quote the DSN, which may contain a password.
         (BackendKind::Redis, Some(dsn)) if !is_dsn(&dsn.value.0) => {
             let message = "this is not redis://[USER:PASSWORD@]HOST[:PORT][/DB] or rediss://";
             problems.push(ConfigProblem::new(

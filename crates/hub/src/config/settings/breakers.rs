@@ -45,7 +45,8 @@ section! {
     ClassifySettings {
         /// Statuses that count as failures; the default of `neutral` leaves them out
         failure: StatusList => "429 and every 5xx",
-        /// Statuses that neither count nor reset, beside 4xx that are not failures
+        /// Statuses that count neither as failures nor as successes; other 4xx that are not
+        /// failures are neutral as well
         neutral: StatusList = [401, 403, 404, 410, 451],
         /// Counts 408 as a failure
         count_408: bool = false,
@@ -153,7 +154,7 @@ pub struct BreakersSettings {
     pub cooldown_store: BackendSettings,
 }
 
-/// The rows of the documentation that represent groups of keys.
+/// Rows of the documentation, each of which represents a group of keys.
 const GROUPS: [(&str, &str, &str, &str); 3] = [
     (
         "hosts.HOST",
@@ -179,7 +180,7 @@ impl Section for BreakersSettings {
     fn read(reader: &mut MapReader<'_>) -> Self {
         VersionKey::read(reader);
         let resolvers: NamedSections<ByName, _> = reader.section("resolvers");
-        // An original specification has another name for this key.
+        // The project's original specification uses this name for the key.
         let overrides = reader.section("resolver_overrides");
         Self {
             defaults: reader.section("defaults"),
@@ -198,8 +199,8 @@ impl Section for BreakersSettings {
         }
     }
 
-    /// Returns the defaults of hosts and resolvers. The store of breakers has no default, because
-    /// the store of limits replaces it.
+    /// Returns the default values for hosts and resolvers. The store of breakers has no default: if
+    /// it is not set, the store of limits is used.
     fn defaults() -> Self {
         Self {
             defaults: Section::defaults(),

@@ -20,8 +20,8 @@ section! {
         /// Windows that apply together: `10/SECOND`, `1/3SECOND`, `5000/HOUR`, joined by `+` or as
         /// a list; an empty list is no limit
         rates: RateList => "by role",
-        /// The longest wait for the rate, in milliseconds, before `fetch` and calls with this bound
-        /// are refused; a bulk run waits in the queue instead
+        /// The longest wait for a rate limit, in milliseconds. `fetch` and calls with this bound
+        /// are refused if they would wait longer; a bulk run waits in the queue instead
         max_delay_ms: u64 => "by role",
         /// Counts HEAD requests in the windows
         count_head: bool = false => "false; true in the gateway",
@@ -229,7 +229,7 @@ impl Section for RolesSettings {
         closed_schema(roles.into_iter().collect())
     }
 
-    /// Shows only the roles with a setting.
+    /// Shows only the roles that have a setting.
     fn show(&self) -> Json {
         let shown = Role::ALL.map(|role| (role.as_str().to_owned(), self.of(role).show()));
         let set = |(_, json): &(String, Json)| json.as_object().is_some_and(|map| !map.is_empty());

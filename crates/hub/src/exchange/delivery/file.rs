@@ -1,4 +1,4 @@
-//! The delivery of bodies to a file, which may continue an unfinished one.
+//! Delivers a body to a file, which may continue an unfinished one.
 
 use http::header::HeaderMap;
 use http::{Method, StatusCode};
@@ -14,7 +14,8 @@ use crate::download::{FileTarget, PartFile, ResumableDownload, ResumeStart};
 use crate::error::ErrorKind;
 use crate::response::{ResponseHead, SavedFile};
 
-/// The part file of an unfinished download, and the position from which the rest was requested.
+/// The part file of an unfinished download, and the position in it from which the rest was
+/// requested.
 pub(crate) struct UnfinishedDownload {
     partial: Option<ResumableDownload>,
     rest: Option<u64>,
@@ -66,7 +67,7 @@ impl Delivery for FileTarget<'_> {
         answer: UnreadAnswer<'_>,
         prepared: UnfinishedDownload,
     ) -> Result<DeliveredBody<SavedFile>, ReadError> {
-        // A part that was not requested is not a file.
+        // A part that was not requested is not the file.
         let is_file = answer.head.status.is_success()
             && *answer.method != Method::HEAD
             && prepared.start != ResumeStart::Useless;
@@ -80,7 +81,7 @@ impl Delivery for FileTarget<'_> {
     }
 
     fn may_be_cached(&self) -> bool {
-        // An unfinished file has its own validators.
+        // The cache cannot serve the rest of an unfinished file, which has a validator of its own.
         !self.resume
     }
 
@@ -158,7 +159,7 @@ impl FileTarget<'_> {
                 }
             }
         }
-        // A caller that resumes renames the file and makes it durable later.
+        // The caller of a resumable download renames the file once more, which makes it durable.
         let finished = if self.resume {
             self.files.finish_for_now(part).await
         } else {

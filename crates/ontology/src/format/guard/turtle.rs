@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_count() {
+    fn turtle_guard_counts_prefixes() {
         let text = "@prefix a: <b> .\nPREFIX c: <d>\n\"x\"@prefix-x . a:prefix a:b \"@prefix\" .";
         assert_eq!(depth_after(text).1, 4);
     }

@@ -38,7 +38,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_are_judged_as_the_whole(
+        fn utf8_check_of_pieces_equals_that_of_the_whole(
             text in "\\PC{0,20}",
             noise in proptest::collection::vec(any::<u8>(), 0..3),
             step in 1usize..5,

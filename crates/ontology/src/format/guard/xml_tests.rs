@@ -41,7 +41,7 @@ fn well_formed_files_pass_as_they_are() {
 }
 
 #[test]
-fn every_cut_is_noticed() {
+fn xml_cut_at_any_byte_is_reported() {
     let text = format!("{HEAD}<a x='1'>t<!-- c --><b/><![CDATA[x]]></a></rdf:RDF>");
     for end in 0..text.len() {
         assert!(pass(&text[..end], 8192).is_err(), "{}", &text[..end]);

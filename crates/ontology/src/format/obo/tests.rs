@@ -68,7 +68,7 @@ fn the_hash_does_not_depend_on_the_order_of_stanzas() {
 }
 
 #[test]
-fn faults_have_lines() {
+fn obo_errors_have_line_numbers() {
     for (text, expected) in [
         (
             "format-version: 1.2\n[Term]\nname: x\n",

@@ -98,7 +98,7 @@ fn limits_are_kept_and_reported_in_the_manner_of_each_host() {
 }
 
 #[test]
-fn one_api_is_down_for_a_while() {
+fn library_takes_one_api_down_for_a_while() {
     let library = WorkLibrary::generate(&plan());
     let web = SimulatedWeb::new(library.origins(), BootInstant::ZERO);
     let status = |milliseconds: u64| {

@@ -36,7 +36,7 @@ pub struct ConfirmedLimit {
     pub(super) before_raises: f32,
     #[serde(with = "stored_instant")]
     pub(super) raised_at: Option<LearnerInstant>,
-    /// The number of refusals without a probe.
+    /// The number of refusals that were not probes, and that the limit did not predict.
     pub(super) surprises: u8,
 }
 
@@ -146,7 +146,7 @@ impl fmt::Display for ConfirmedLimit {
     }
 }
 
-/// The pace of requests that keeps a window of `n` requests.
+/// The pace of requests that never exceeds a window of `n` requests.
 pub(super) struct WindowPace {
     pub(super) n: f64,
     pub(super) window: Seconds,
@@ -155,7 +155,7 @@ pub(super) struct WindowPace {
 }
 
 impl WindowPace {
-    /// Returns the first instant that keeps the window.
+    /// Returns the first instant at which a request does not exceed the window.
     pub(super) fn next(&self, log: &RequestLog, now: LearnerInstant) -> LearnerInstant {
         let full = log.nth_last(self.n.floor());
         let free = full.map(|at| at + self.window + self.margin);
@@ -163,8 +163,9 @@ impl WindowPace {
         if self.window < Seconds(5.0) {
             return LearnerInstant::later(free, self.last_sent + 1.005 * gap);
         }
-        // A long window that was empty for a while fills faster than requests leave it. One that
-        // was used up is used again in the same rhythm.
+        // A long window that was empty for a while fills faster than requests leave it, so requests
+        // are spaced. If the window was used up, requests follow at the instants at which others
+        // leave.
         let is_used_up = free.is_some_and(|free| free >= self.last_sent);
         let filled = if is_used_up {
             0.0

@@ -13,11 +13,11 @@ const MIN_SCORE: f32 = -3.0;
 pub(super) struct WindowHypothesis {
     /// The number of requests that the window admits, by the hypothesis.
     pub(super) n: f32,
-    /// The length of the window: that of the grid, or a shorter one that an admission shows.
+    /// The length of the window: that of the grid, or a shorter one that an admission has proven.
     window: Seconds<f32>,
-    /// The count at the first refusal.
+    /// The number of requests in the window at the first refusal.
     first: f32,
-    /// Set if that count includes the very first request, which the server may not count
+    /// Set if that number includes the very first request, which the server may not count
     /// (robots.txt).
     has_all: bool,
     pub(super) score: f32,
@@ -28,41 +28,42 @@ pub(super) struct WindowHypothesis {
 pub(super) struct RefusalEvidence {
     /// The instant at which the refused request was sent.
     pub(super) at: LearnerInstant,
-    /// Set if a request was admitted since the refusal before.
+    /// Set if a request was admitted since the previous refusal.
     pub(super) fresh: bool,
-    /// The weight of a further refusal in a row against a hypothesis. The weight is low because a
-    /// ban looks the same.
+    /// The factor for the score that a hypothesis loses at a further refusal in a row. Without a
+    /// confirmed limit the factor is low, because a ban looks the same.
     pub(super) repeated: f64,
-    /// The time by which the network may shift a request out of its window.
+    /// The time by which network delays may shift a request out of its window.
     pub(super) margin: Seconds,
-    /// The [`RequestRate`] of admitted requests since the refusal before, and since the first
+    /// The [`RequestRate`] of admitted requests since the previous refusal, and since the first
     /// admission after that refusal.
     pub(super) measured: (RequestRate, RequestRate),
-    /// The length of the Retry-After.
+    /// The length of the Retry-After, if the refusal has one.
     pub(super) advice: Option<Seconds>,
     /// The shortest time between a request and its response.
     pub(super) round_trip: Seconds,
 }
 
-/// The shortest Retry-After that identifies the full window.
+/// The shortest Retry-After from which the length of the full window is inferred.
 const MIN_ADVICE: Seconds = Seconds(2.0);
-/// The longest window that a Retry-After identifies.
+/// The longest window whose length is inferred from a Retry-After.
 const MAX_ADVISED_WINDOW: Seconds = Seconds(120.0);
-/// The smallest share of a window at which a Retry-After distinguishes this window from others.
+/// The smallest ratio of a Retry-After to the length of a window at which the Retry-After
+/// identifies that window.
 const MIN_ADVICE_SHARE: f64 = 0.4;
 /// The largest drift between the clocks of host and client while one request is sent.
 const CLOCK_ERROR: Seconds = Seconds(0.02);
 /// The score that a window gains if the Retry-After agrees with it.
 const ADVISED_SCORE: f32 = 0.5;
-/// The variance of the network beyond the margin of windows.
+/// The variation of network delays beyond the margin of windows.
 const NETWORK_VARIANCE: Seconds = Seconds(0.04);
-/// The number of requests from which a window leaves one unused, because one of its requests may
-/// not have counted.
+/// The smallest number of requests at which a window leaves one request unused, because the host
+/// may not have counted one of the requests.
 const MIN_SPARED: f64 = 8.0;
 
 impl RefusalEvidence {
-    /// Returns the window, in whole seconds, whose first request leaves it at the end of the
-    /// Retry-After. The count of `window` decides which request is the first.
+    /// Returns the length, in whole seconds, of the window whose first request leaves it at the end
+    /// of the Retry-After. The number of requests in `window` decides which request is the first.
     fn advised_window(&self, log: &RequestLog, window: Seconds) -> Option<Seconds> {
         let advice = self.advice.filter(|advice| *advice >= MIN_ADVICE)?;
         let count = log.count(window, self.at);
@@ -74,13 +75,14 @@ impl RefusalEvidence {
         (advice >= MIN_ADVICE_SHARE * advised).then_some(advised)
     }
 
-    /// Returns a window, widened by the variance of the network on both sides.
+    /// Returns the length of a window, widened by the margin on both sides and by the variation of
+    /// the network.
     pub(super) fn widened(&self, window: Seconds) -> Seconds {
         window + 2.0 * self.margin + NETWORK_VARIANCE
     }
 
-    /// Returns the window of whole seconds that a Retry-After names, if the requests in that window
-    /// agree.
+    /// Returns the length, in whole seconds, of the window that a Retry-After implies, if the
+    /// requests in a window of that length agree.
     pub(super) fn window_by_advice(&self, log: &RequestLog) -> Option<Seconds> {
         let advice = Seconds(self.advice?.0.floor());
         let longest = (advice / MIN_ADVICE_SHARE).min(MAX_ADVISED_WINDOW);
@@ -90,8 +92,8 @@ impl RefusalEvidence {
     }
 }
 
-/// Returns the difference up to which two counts of a limit agree: arrivals scatter, and large
-/// counts are estimates.
+/// Returns the difference up to which two counts of a limit are treated as equal: arrivals scatter,
+/// and large counts are estimates.
 pub(super) fn tolerance(n: f64, window: Seconds) -> f64 {
     let estimated = if n > 128.0 { 0.015 * n } else { 0.0 };
     (0.02 * n / window.0 + estimated).floor()
@@ -127,7 +129,7 @@ impl WindowHypothesis {
     /// window was never full.
     pub(super) fn free_at(&self, log: &RequestLog) -> Option<LearnerInstant> {
         let (window, n) = (self.window(), f64::from(self.n).floor());
-        // A small delay costs less than a refusal.
+        // One request stays unused, because a small delay costs less than a refusal.
         let spare = if n >= MIN_SPARED { 1.0 } else { 0.0 };
         let full = log.nth_last(n - spare)?;
         Some(full + window + late_arrival(window))
@@ -183,7 +185,8 @@ impl WindowHypothesis {
         }
     }
 
-    /// Returns whether the window was free for a request that was refused.
+    /// Returns whether the window had space for a request that was refused, which contradicts the
+    /// hypothesis.
     pub(super) fn has_room(&self, log: &RequestLog, refusal: &RefusalEvidence) -> bool {
         let (window, n) = (self.window(), f64::from(self.n));
         let slack = tolerance(n, window) + 0.5;
@@ -228,8 +231,8 @@ impl WindowHypothesis {
     }
 }
 
-/// Returns the time by which a window is tested longer, because its first request may have arrived
-/// late on a new connection.
+/// Returns the additional wait before a window is tested, because its first request may have
+/// arrived late on a new connection.
 fn late_arrival(window: Seconds) -> Seconds {
     (0.02 * window).min(Seconds(0.1))
 }

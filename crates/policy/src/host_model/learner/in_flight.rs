@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The number of concurrent requests up to which each number has its own count.
+/// The number of concurrent requests up to which results are counted separately for each number.
 const MAX_TOLD_APART: usize = 32;
 
 /// The number of requests in flight, and their results by the number of concurrent requests.

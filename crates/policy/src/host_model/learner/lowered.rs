@@ -1,5 +1,5 @@
-//! Lowering of a confirmed limit that refuses without a probe, or its replacement by a longer
-//! window.
+//! Corrections of a confirmed limit after a refusal that was not a probe: a lower limit, or a
+//! longer window in its place.
 
 use super::confirmed::{ConfirmedLimit, LimitShape};
 use super::hypothesis::RefusalEvidence;
@@ -7,22 +7,23 @@ use super::search::grid;
 use super::units::{LearnerInstant, RequestRate, Seconds};
 use super::{Learner, SentRequest};
 
-/// The factor of the largest decrease of a limit that refuses without a probe.
+/// The factor of the largest decrease of a limit at an unexpected refusal, unless the host refuses
+/// again at once.
 const MAX_LOWERING_FACTOR: f64 = 0.96;
-/// The factor for a smooth rate that refuses again at once.
+/// The factor of the decrease of a smooth rate if the host refuses again at once.
 const LOWERED_AGAIN: f64 = 0.8;
-/// The highest limit that a longer window replaces: with more requests, the counts of several
-/// windows are too similar.
+/// The largest number of requests in a limit that a longer window may replace: with more requests,
+/// the counts of several windows are too similar.
 const MAX_REPLACED: f64 = 12.0;
-/// The smallest share of a limit's rate at which a longer window replaces the limit.
+/// The smallest rate of a longer window that replaces a limit, as a share of the limit's rate.
 const MIN_REPLACING_SHARE: f64 = 0.3;
-/// The largest share of a limit's rate at which a longer window replaces the limit.
+/// The largest rate of a longer window that replaces a limit, as a share of the limit's rate.
 const MAX_REPLACING_SHARE: f64 = 0.97;
-/// The longest window that replaces a limit.
+/// The longest window that may replace a limit.
 const MAX_REPLACING_WINDOW: Seconds = Seconds(20.0);
-/// The highest limit whose window is widened before the limit is lowered.
+/// The largest number of requests in a limit whose window is widened before the limit is lowered.
 const MAX_WIDENED: f64 = 64.0;
-/// The largest margin of windows.
+/// The largest margin by which windows are widened.
 const MAX_MARGIN: Seconds = Seconds(0.1);
 /// The lowest divisor in a comparison of rates.
 const MIN_RATE_DIVISOR: RequestRate = RequestRate(1e-3);
@@ -79,7 +80,8 @@ impl Learner {
             })
     }
 
-    /// Lowers a confirmed limit that refuses without a probe, or replaces it.
+    /// Corrects a confirmed limit after a refusal that was not a probe. The limit loses a recent
+    /// raise, is replaced by a longer window, or is lowered; or the margin of all windows grows.
     pub(super) fn lower(
         &mut self,
         index: usize,

@@ -4,8 +4,8 @@
 //! The hypothesis applies as long as every refused request followed its predecessor sooner than
 //! every admitted request did. At first, a full window looks the same: while the rate of a start
 //! rises, the window fills at the shortest distance so far. Therefore the rate rises again, up to
-//! the distance that was admitted. A window fills before that, but a host that counts distances
-//! keeps admitting.
+//! the distance that was admitted. A window would be full before that. A host that limits the
+//! distance continues to admit requests.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,17 +15,22 @@ use super::units::{LearnerInstant, RequestRate, Seconds};
 
 /// The number of requests that must be admitted before the first refusal.
 const MIN_ADMITTED_BEFORE: u32 = 6;
-/// The distance between requests below which the variance of the network hides it.
+/// The shortest distance between requests that is measurable; the variation of the network hides
+/// shorter ones.
 const MIN_MEASURED_DISTANCE: Seconds = Seconds(0.015);
-/// The longest Retry-After of a host that counts distances: one distance, rounded up to a second.
+/// The longest Retry-After of a host that limits the distance: one distance, rounded up to a
+/// second.
 const MAX_ADVICE: Seconds = Seconds(1.05);
 /// The time in which the rate doubles after a refusal.
 const DOUBLING_TIME: Seconds = Seconds(2.0);
-/// The shortest time for which requests must be admitted after the refusal.
+/// The shortest time for which requests must be admitted after the refusal, to confirm the
+/// hypothesis.
 const MIN_HELD_TIME: Seconds = Seconds(1.5);
-/// The number of distances for which requests must be admitted, if that takes longer.
+/// The number of distances for which requests must be admitted, if these take longer than that
+/// time.
 const MIN_HELD_REQUESTS: f64 = 8.0;
-/// The share of the allowed requests that must be admitted in that time.
+/// The smallest share of the allowed requests that the client must have sent during the required
+/// time.
 const MIN_HELD_SHARE: f64 = 0.85;
 
 /// The shortest distance between requests that was admitted, and the longest that was refused.
@@ -65,8 +70,8 @@ impl MinDistance {
         (own.refused < own.admitted).then_some(own)
     }
 
-    /// Returns the [`RequestRate`] at a time after requests are admitted again; `from` is the
-    /// initial rate.
+    /// Returns the [`RequestRate`] to use when requests have been admitted again for the time
+    /// `passed`; `from` is the initial rate.
     pub(super) fn ramp(self, from: RequestRate, passed: Seconds) -> RequestRate {
         ((passed / DOUBLING_TIME).exp2() * from).min(self.admitted_rate())
     }
@@ -81,8 +86,8 @@ impl MinDistance {
         RequestRate(1.0 / f64::from(self.admitted.0 * self.refused.0).sqrt())
     }
 
-    /// Returns whether the distance was admitted for long enough. A client that sent only few
-    /// requests has shown nothing.
+    /// Returns whether requests were admitted at the distance for long enough to confirm the
+    /// hypothesis. A client that sent only few requests has proven nothing.
     pub(super) fn is_held(self, log: &RequestLog, at: LearnerInstant, passed: Seconds) -> bool {
         let length = MIN_HELD_TIME.max(MIN_HELD_REQUESTS * self.admitted.wide());
         let allowed = (MIN_HELD_SHARE * length).0 * self.admitted_rate().0;

@@ -1,4 +1,4 @@
-//! The instant that the confirmed limits, the search and the start allow.
+//! The first instant at which confirmed limits, the search and the starting rate allow a request.
 
 use super::confirmed::{ConfirmedLimit, LimitShape, WindowPace};
 use super::search::{LONG_WINDOW, LimitSearch};
@@ -7,19 +7,19 @@ use super::{Learner, LearnerPhase, UNANSWERED_TIMEOUT};
 
 /// The number of windows without a refusal after which a search tries one more request.
 const SEARCH_QUIET_WINDOWS: f64 = 1.0;
-/// The share of its distance by which a probe goes earlier.
+/// The share of the distance between requests by which a probe goes earlier.
 const PROBE_ADVANCE: f64 = 0.49;
 /// The share by which each step of a probe raises a rate.
 const PROBE_RATE_STEP: f64 = 0.04;
 
-/// The first instant that one limit allows.
+/// The first instant that a limit allows: a known instant, or the instant of a response.
 #[derive(Clone, Copy)]
 pub(super) enum AllowedInstant {
     At(LearnerInstant),
     AfterResponse,
 }
 
-/// The query for the instant of the next request.
+/// The data from which the instant of the next request is computed.
 #[derive(Clone, Copy)]
 pub(super) struct NextQuestion<'a> {
     pub(super) learner: &'a Learner,
@@ -39,7 +39,7 @@ impl NextQuestion<'_> {
         let mut latest = learner.not_before.unwrap_or(LearnerInstant::ORIGIN);
         for limit in learner.confirmed() {
             if is_testing && limit.shape == LimitShape::Cap {
-                // A test goes alone, so it cannot exceed this limit.
+                // A test is a single request, so it cannot exceed this limit.
                 continue;
             }
             match self.kept(limit) {
@@ -56,8 +56,8 @@ impl NextQuestion<'_> {
         }
     }
 
-    /// Returns the [`AllowedInstant`] that the start allows. The first request goes alone; then the
-    /// rate doubles every second.
+    /// Returns the [`AllowedInstant`] while no limit is known. The first request goes alone; then
+    /// the rate doubles every second.
     fn started(&self, latest: LearnerInstant) -> AllowedInstant {
         let start = &self.learner.start;
         let most = (start.served / 4).max(2);
@@ -79,7 +79,8 @@ impl NextQuestion<'_> {
             return self.last_sent + 1.0 / distance.ramp(n / window, passed);
         }
         if window < LONG_WINDOW {
-            // A window without a refusal for a while may admit more, so one more request is tried.
+            // If there was no refusal for a while, the window may admit more, so one more request
+            // is tried.
             let resumed = resumed.unwrap_or(self.now);
             let moved = LearnerInstant::later(self.learner.search_moved, resumed);
             let quiet = SEARCH_QUIET_WINDOWS * window.clamp(Seconds(1.0), Seconds(2.0));
@@ -93,8 +94,8 @@ impl NextQuestion<'_> {
                 .pace(n + more, window)
                 .next(&self.learner.log, self.now);
         }
-        // A long window is filled at once and exceeded by one request. A wait for the window would
-        // take longer than a wrong guess.
+        // A long window is filled at once and exceeded by one request. A wait until the window is
+        // free would cost more time than a refusal.
         let first = self.learner.log.nth_last(n.floor() + 1.0);
         let fill = search.fill.wide().max(2.0 * n / window);
         LearnerInstant::later(first.map(|at| at + window), self.last_sent + 1.0 / fill)
@@ -138,7 +139,8 @@ impl NextQuestion<'_> {
         self.unanswered().saturating_sub(self.learner.open_bodies)
     }
 
-    /// Returns how many requests have not ended; zero after [`UNANSWERED_TIMEOUT`].
+    /// Returns how many requests are in flight; zero if the last request was sent longer ago than
+    /// [`UNANSWERED_TIMEOUT`].
     fn unanswered(&self) -> u16 {
         if self.now < self.last_sent + UNANSWERED_TIMEOUT {
             self.learner.in_flight.count()
@@ -157,7 +159,7 @@ impl NextQuestion<'_> {
     }
 
     /// Returns the longest interval that may pass before a window is free. A window that admits
-    /// less than the slowest rate does not count.
+    /// less than the slowest rate is ignored.
     pub(super) fn longest_window(&self, slowest: Seconds) -> Seconds {
         let confirmed = (self.learner.confirmed()).map(|limit| (limit.n(), limit.window()));
         let acting = self.learner.search.as_ref().and_then(LimitSearch::window);

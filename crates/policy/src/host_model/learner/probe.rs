@@ -1,7 +1,7 @@
 //! Probes: from time to time one request more than a confirmed limit allows.
 //!
-//! A refused probe confirms the limit and doubles the distance to the next probe. An admitted probe
-//! raises the limit, and a larger probe follows soon.
+//! A refused probe confirms the limit and doubles the time to the next probe, up to two minutes. An
+//! admitted probe raises the limit, and a larger probe follows soon.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,28 +10,28 @@ use super::units::{LearnerInstant, RequestRate, Seconds};
 use super::{Learner, LearnerPhase, SentRequest};
 
 /// The time from the confirmation of a limit to its first probe. Each refused probe doubles the
-/// time.
+/// time, up to [`MAX_PROBE_INTERVAL`].
 const FIRST_PROBE_INTERVAL: Seconds<f32> = Seconds(60.0);
-/// The distance between probes after an admitted probe.
+/// The time between probes after an admitted probe.
 const NEXT_PROBE_INTERVAL: Seconds<f32> = Seconds(40.0);
 const MAX_PROBE_INTERVAL: Seconds<f32> = Seconds(120.0);
-/// The factor above the lowest rate up to which a limit also delays the client.
+/// The largest multiple of the lowest confirmed rate up to which another limit is probed, too.
 const PROBED_RATES: f64 = 1.3;
-/// The tolerance in the length of a window that a probe exceeds.
+/// The tolerance for the length of a window when a request is recognised as a probe.
 const WINDOW_TOLERANCE: Seconds = Seconds(0.001);
 
 /// The instant and the size of the next probe.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ProbeSchedule {
-    /// The distance between two probes.
+    /// The time between two probes.
     interval: Seconds<f32>,
     step: f32,
     round: u8,
     /// The instant of the next probe; `None` until requests are admitted again after a refusal.
     pub(super) next_at: Option<LearnerInstant>,
-    /// The time from the next admission to the next probe.
+    /// The time from the next admission after a refusal to the next probe.
     delay: Seconds<f32>,
-    /// The number of requests of this round that must be admitted before the rate is raised.
+    /// The number of probes that must still be admitted before the rate is raised.
     left: f32,
 }
 
@@ -53,7 +53,7 @@ impl ProbeSchedule {
         f64::from(self.step)
     }
 
-    /// Starts the time to the next probe when requests are admitted again.
+    /// Starts the time to the next probe, when requests are admitted again at `now`.
     pub(super) fn resume(&mut self, now: LearnerInstant) {
         self.next_at = Some(now + self.delay.wide());
     }
@@ -67,18 +67,18 @@ impl ProbeSchedule {
         self.delay = (self.interval.wide().max(window).max(10.0 * cost)).narrow();
     }
 
-    /// Doubles the distance between probes.
+    /// Doubles the time between probes, up to [`MAX_PROBE_INTERVAL`].
     pub(super) fn slow_down(&mut self) {
         self.interval = Seconds(2.0 * self.interval.0).min(MAX_PROBE_INTERVAL);
     }
 
-    /// Starts again with short distances.
+    /// Starts again with the initial time between probes.
     pub(super) fn restart(&mut self, now: LearnerInstant) {
         *self = Self::default();
         self.resume(now);
     }
 
-    /// Enlarges the next round after an admitted round.
+    /// Enlarges the next round of probes after a round was admitted.
     fn next_round(&mut self, limit: &ConfirmedLimit, now: LearnerInstant) {
         self.round = self.round.saturating_add(1);
         let most = limit.n() / if self.round >= 5 { 4.0 } else { 16.0 };
@@ -101,7 +101,8 @@ impl Learner {
         is_due && matches!(self.phase(), LearnerPhase::Confirmed)
     }
 
-    /// Returns whether a [`ConfirmedLimit`] is among those that delay the client.
+    /// Returns whether probes exceed a [`ConfirmedLimit`]: its rate is the lowest confirmed one or
+    /// near it, so that the limit delays the client.
     pub(super) fn is_probed(&self, limit: &ConfirmedLimit) -> bool {
         let round_trip = self.round_trip.wide();
         let rates = self.confirmed().map(|limit| limit.rate(round_trip));

@@ -1,5 +1,5 @@
-//! The meaning of a refusal: a confirmed limit explains it, it opens or extends a search, or its
-//! cause is temporary.
+//! The meaning of a refusal. A confirmed limit explains the refusal, or the refusal opens or
+//! extends a search, or its cause is temporary.
 
 use super::confirmed::{ConfirmedLimit, LimitShape};
 use super::hypothesis::{RefusalEvidence, tolerance};
@@ -8,13 +8,13 @@ use super::units::{LearnerInstant, Seconds};
 use super::{Learner, SendPurpose, SentRequest};
 use crate::time::BootInstant;
 
-/// The time before a first refusal in which the rate is measured.
+/// The longest time over which the rate before a first refusal is measured.
 const MEASURED_TIME: Seconds = Seconds(5.0);
-/// The difference above which two Retry-After values are not the same.
+/// The difference above which two Retry-After values count as different.
 const ADVICE_DIFFERENCE: Seconds = Seconds(1.0);
-/// The excess of a Retry-After over the length of a window that shows another cause.
+/// The time by which a Retry-After must exceed a window to show that the refusal has another cause.
 const UNUSUAL_ADVICE: Seconds = Seconds(3.0);
-/// The share of a cap from which the cap explains a refusal.
+/// The share of a cap that must be in flight for the cap to explain a refusal.
 const CAP_SHARE: f64 = 0.6;
 
 /// The cause of a refusal.
@@ -24,7 +24,7 @@ pub(super) enum RefusalCause {
     ProbeRefused(usize),
     /// The confirmed limit with this index, which is too high.
     TooHigh(usize),
-    /// A temporary cause: a pause, or another refusal of a window that is not free yet.
+    /// A temporary cause: a pause, or a further refusal while a window is still full.
     Passing,
     /// A cause that no confirmed limit explains.
     Unexplained,
@@ -92,7 +92,8 @@ impl Learner {
         verdict
     }
 
-    /// Learns how long a host refused every request although its limits were free.
+    /// Learns how long a host banned the client: the host refused every request although all limits
+    /// were free.
     pub(super) fn learn_ban(&mut self, length: Seconds) {
         if self.unexpected >= 1 {
             self.ban = length.narrow();

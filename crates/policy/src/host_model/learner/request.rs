@@ -30,9 +30,9 @@ impl Default for LearnBounds {
 pub enum NextRequest {
     /// This instant, or now if the instant has passed.
     At(BootInstant),
-    /// The response to a request in flight, or an instant, whichever is first.
+    /// The instant of the response to a request in flight, or `at_latest`, whichever is first.
     AfterResponse {
-        /// The instant at which the learner gives up the requests in flight.
+        /// The instant at which the learner stops waiting for the requests in flight.
         at_latest: BootInstant,
     },
 }
@@ -62,12 +62,12 @@ impl SentRequest {
     }
 }
 
-/// The reason for which a request was sent at its instant.
+/// The reason why a request was sent at its instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum SendPurpose {
     /// The client had no request to send before, so the response says nothing about higher rates.
     AppLimited,
-    /// The limits allowed no earlier instant.
+    /// The request was sent at the first instant that the limits allowed.
     Paced,
     /// The request tests a confirmed limit, as one request more than the limit allows.
     Probe,

@@ -28,7 +28,7 @@ pub(super) struct RequestLog {
     levels: [CheckpointLevel; LEVEL_SPACINGS.len()],
 }
 
-/// Instants at a fixed distance, each with the number of requests before it.
+/// Checkpoints at a fixed distance, each with the number of requests before its instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct CheckpointLevel {
     at: [u32; CHECKPOINTS_PER_LEVEL],
@@ -224,7 +224,7 @@ impl RequestLog {
         self.nth_last(n.floor() + later)
     }
 
-    /// Moves every instant back, because the origin moves ahead.
+    /// Moves every instant back by the time by which the origin moves ahead.
     pub(super) fn rebase(&mut self, by: Seconds) {
         let back = (by.0 * TICKS_PER_SECOND) as u32;
         for at in self.exact.iter_mut().flatten() {

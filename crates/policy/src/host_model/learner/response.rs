@@ -11,7 +11,7 @@ use crate::time::BootInstant;
 const CAREFUL_START_RATE: RequestRate<f32> = RequestRate(50.0);
 /// The highest [`RequestRate`] of a start.
 const MAX_START_RATE: RequestRate<f32> = RequestRate(2_000.0);
-/// The longest time between two responses for which a rate grows.
+/// The longest time between two responses that counts for the growth of a rate.
 const MAX_GROWTH_TIME: Seconds = Seconds(0.5);
 /// The pause for a host that is down.
 const OUTAGE_PAUSE: PauseBounds = PauseBounds {
@@ -49,7 +49,7 @@ impl Learner {
                 self.admitted(sent, sent_at, instant);
             }
             HostResponse::Neutral => {
-                // Such a response does not show that a confirmed limit could be higher.
+                // A neutral response does not show that a confirmed limit could be higher.
                 let purpose = SendPurpose::AppLimited;
                 self.admitted(SentRequest { purpose, ..sent }, sent_at, instant);
             }
@@ -127,7 +127,7 @@ impl Learner {
     }
 
     /// Pauses for a share of the time for which a host has been down, within [`PauseBounds`].
-    /// Afterwards one request at a time goes.
+    /// Afterwards requests are sent one at a time, as a test.
     pub(super) fn pause(
         &mut self,
         down: Seconds,
@@ -141,7 +141,7 @@ impl Learner {
         self.testing = Some(now);
     }
 
-    /// Ends the test of a host, if the admitted request was part of it.
+    /// Ends the test of a host with single requests, if the admitted request was part of the test.
     fn resume(&mut self, sent_at: LearnerInstant) {
         if self.testing.is_some_and(|since| since <= sent_at) {
             self.testing = None;

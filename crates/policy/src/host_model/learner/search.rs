@@ -1,7 +1,7 @@
 //! The search: one hypothesis for each window of a grid, scored by every response.
 //!
-//! At a refusal, the client knows how many of its own requests lay in each window. Each count is a
-//! hypothesis "n per w". A refusal at the same count supports the hypothesis. A refusal at a
+//! At a refusal, the client knows how many of its own requests were sent in each window. Each count
+//! is a hypothesis "n per w". A refusal at the same count supports the hypothesis. A refusal at a
 //! smaller count, or an admission at a larger one, contradicts it. Of the hypotheses near the best
 //! score, the client acts on the one that allows most, so that every mistake excludes hypotheses.
 
@@ -19,7 +19,7 @@ const GRID_SECONDS: [f32; 20] = [
 ];
 /// The score of a smooth rate, which is chosen if no window has a better score.
 pub(super) const RATE_SCORE: f32 = -1.2;
-/// The distance from the best score up to which a hypothesis is still tried.
+/// The difference to the best score up to which the client may act on a hypothesis.
 const NEAR_BEST: f32 = 0.65;
 /// The time in which a rate doubles if no request is refused.
 const DOUBLING_TIME: Seconds = Seconds(4.0);
@@ -27,25 +27,27 @@ const DOUBLING_TIME: Seconds = Seconds(4.0);
 const MAX_RATE: RequestRate<f32> = RequestRate(2_000.0);
 /// The lowest [`RequestRate`] that a search measures.
 const MIN_RATE: RequestRate = RequestRate(0.01);
-/// The lowest [`RequestRate`] at which a long window is filled.
+/// The lowest [`RequestRate`] at which a long window is filled to test it.
 const MIN_FILL: RequestRate = RequestRate(0.2);
-/// The time before a first refusal in which the fill rate is measured.
+/// The time before a first refusal over which the fill rate is measured.
 const FILL_TIME: Seconds = Seconds(5.0);
-/// The longest window that may explain a row of refusals, because a ban looks the same.
+/// The longest window that may explain several refusals in a row. A ban looks like a longer window.
 const MAX_EXPLAINING_WINDOW: Seconds = Seconds(60.0);
-/// The score that a window gains if it explains a row of refusals.
+/// The score that a window gains if it explains several refusals in a row.
 const EXPLAINED_SCORE: f32 = 0.5;
-/// The score of a window that was free at a refusal of that row.
+/// The change of score of a window that was free at one of these refusals, if another window
+/// explains them all.
 const OUTDONE_SCORE: f32 = -0.7;
-/// The score up to which later admissions refute a window that explained a row of refusals.
+/// The score up to which a window counts as refuted, after it explained several refusals in a row.
 const MAX_REFUTED_SCORE: f32 = -0.6;
-/// The score that windows regain if they lost it by a refuted explanation.
+/// The score that windows regain if the explanation that cost them score was refuted.
 const RESTORED_SCORE: f32 = 1.5;
-/// The distance from the best score up to which a window is worth a test of its own.
+/// The difference to the best score up to which a search waits for a window to be free.
 const WORTH_A_TEST: f32 = 0.65;
-/// The share of a rate below which a hypothesis counts as slower.
+/// The share of the acting rate below which a hypothesis counts as slower.
 const SLOWER_SHARE: f32 = 0.95;
-/// The length up to which servers count in whole seconds.
+/// The length in seconds below which a shortened window is treated as a smooth rate, because
+/// servers count in whole seconds.
 const SHORT_WINDOW_SECONDS: f32 = 3.0;
 /// The length from which a window is filled at once, to test whether the host counts in the window.
 pub(super) const LONG_WINDOW: Seconds = Seconds(10.0);
@@ -87,19 +89,21 @@ pub(super) struct LimitSearch {
     /// The hypothesis that the host limits the distance between requests instead of a window.
     min_distance: Option<MinDistance>,
     pub(super) acting: ActingLimit,
-    /// The measured [`RequestRate`].
+    /// The measured [`RequestRate`], which applies if no window fits.
     pub(super) rate: RequestRate<f32>,
-    /// The number of refusals after at least one admission.
+    /// The number of refusals that followed an admission.
     pub(super) fresh: u8,
     /// The [`RequestRate`] at which a long window is filled.
     pub(super) fill: RequestRate<f32>,
-    /// The hypotheses, as bits, that were free at a refusal of the current row.
+    /// The hypotheses, as bits, whose windows were free at a refusal of the current row.
     contradicted: u32,
-    /// The hypotheses, as bits, that lost score because another one explained the last row.
+    /// The hypotheses, as bits, that lost score because another one explained the last row of
+    /// refusals.
     outdone: u32,
     /// The time for which the host refused every request after the last refusal of that row.
     row_length: Seconds<f32>,
-    /// The longest of these times if no window explains the row, because the host bans.
+    /// The longest time for which the host refused every request without a window that explains it,
+    /// because the host bans the client.
     pub(super) ban: Seconds<f32>,
 }
 
@@ -191,8 +195,8 @@ impl LimitSearch {
         self.ban = self.ban.max(self.row_length);
     }
 
-    /// Returns the first instant, not before `from`, at which a possible window is free. Windows
-    /// that the current row of refusals contradicts are not possible.
+    /// Returns the first instant, not before `from`, at which a window of a likely hypothesis is
+    /// free. Windows that the current row of refusals contradicts are excluded.
     pub(super) fn next_free(
         &self,
         log: &RequestLog,
@@ -228,8 +232,8 @@ impl LimitSearch {
             }
         }
         for (index, hypothesis) in self.hypotheses.iter_mut().enumerate() {
-            // A client that acts on a short window stays below `n`, so a refusal counts only if it
-            // reaches `n`.
+            // A client that acts on a short window stays below `n`, so a refusal supports the
+            // hypothesis only if the count reaches `n`.
             let acting = self.acting == ActingLimit::Window(index as u8);
             let short = hypothesis.window() < LONG_WINDOW;
             let least = if acting && short {

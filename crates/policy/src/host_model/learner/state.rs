@@ -12,13 +12,13 @@ const START_RATE: RequestRate<f32> = RequestRate(2.0);
 /// The time since the last refusal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RefusalEpoch {
-    /// The instant at which the client received the refusal. Requests sent before are no new
-    /// evidence.
+    /// The instant at which the client received the refusal. Refusals of requests that were sent
+    /// before are not new evidence.
     #[serde(with = "stored_instant")]
     pub(super) at: Option<LearnerInstant>,
     /// The instant of the first admission after the refusal.
     pub(super) resumed: Option<LearnerInstant>,
-    /// The number of requests that had been admitted by the refusal.
+    /// The number of requests that were admitted before the refusal.
     pub(super) total: u32,
     /// The number of refusals in a row.
     pub(super) in_row: u8,
@@ -30,8 +30,8 @@ impl RefusalEpoch {
         self.at.is_some_and(|at| sent_at < at)
     }
 
-    /// Returns for how long the host has refused every request, up to [`MAX_WAIT`]: beyond that the
-    /// client had no request to send.
+    /// Returns for how long the host has refused every request, up to [`MAX_WAIT`]. If more time
+    /// passed, the client had no request to send.
     pub(super) fn length(&self, until: LearnerInstant) -> Seconds {
         self.at.map_or(MAX_WAIT, |at| (until - at).min(MAX_WAIT))
     }

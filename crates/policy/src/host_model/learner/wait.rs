@@ -17,16 +17,17 @@ pub(super) const MAX_WAIT: Seconds = Seconds(60.0);
 const CONFIRMED_WAIT: Seconds = Seconds(0.2);
 /// The wait after a probe that was refused.
 const PROBE_WAIT: Seconds = Seconds(0.02);
-/// The earliest test for a free window, as a share of the wait after a first refusal.
+/// The share of the wait after a first refusal that must pass before a free window is tested.
 const FIRST_TEST_SHARE: f64 = 0.8;
-/// The earliest test after later refusals of a row, as a share of the wait.
+/// The share of the wait after later refusals of a row that must pass before a free window is
+/// tested.
 const LATER_TEST_SHARE: f64 = 0.2;
-/// The latest test for a free window, as a share of the wait.
+/// The largest multiple of the wait for which a test waits for a free window.
 const LATEST_TEST_SHARE: f64 = 1.5;
-/// The longest wait of a test in a long row of refusals, as a share of the time since the last
-/// admission. The limit keeps a test from missing the next free window.
+/// The upper limit of the earliest test in a long row of refusals, as a share of the time since the
+/// last admission. A later test could miss the next free window.
 const NEXT_WINDOW_SHARE: f64 = 0.4;
-/// The share of a window's length up to which its end is not awaited.
+/// The share of a window's length that must remain for the end of the window to be awaited.
 const AWAITED_WINDOW_SHARE: f64 = 0.25;
 
 impl Learner {

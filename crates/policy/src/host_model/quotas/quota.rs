@@ -11,14 +11,14 @@ use crate::time::BootInstant;
 
 mod pacing;
 
-/// The time for which headers without a reset apply.
+/// The time for which quota headers without a reset apply.
 pub(super) const QUOTA_MEMORY: Duration = Duration::from_secs(3_600);
 /// The largest difference between two declarations of one reset, because headers round to whole
 /// seconds.
 const MAX_RESET_ROUNDING: Duration = Duration::from_millis(1_500);
 /// The largest time by which a reset is too early if the host rounds seconds down.
 const ROUNDED_OFF: Duration = Duration::from_secs(1);
-/// The longest delay behind schedule that requests which woke late may catch up.
+/// The longest delay behind schedule that is made up for, when requests woke late.
 const MAX_LAG: Duration = Duration::from_millis(500);
 
 /// A quota that a host declares, less the permits since.
@@ -51,8 +51,8 @@ pub(super) struct TrackedQuota {
     slides: bool,
     /// The amount that was permitted after the request of the latest declaration, if known.
     after: Option<u32>,
-    /// The instant at which the use exceeded the requests of this site, because other clients share
-    /// the quota.
+    /// The instant at which the use last exceeded the requests of this site, because other clients
+    /// share the quota.
     shared_at: BootInstant,
     /// The bytes that a response uses of a quota of bytes, estimated from earlier declarations.
     answer_bytes: u32,
@@ -121,7 +121,8 @@ impl TrackedQuota {
             // A window that responses imply may change.
             self.window == quota.window || quota.source == RateHeaderFamily::Implied
         } else {
-            // It may be implied from a later response on only, and become too long to be implied.
+            // A window may be implied from a later response on only, or become too long to be
+            // implied.
             match (self.source, quota.source) {
                 (_, RateHeaderFamily::Implied) => self.window.is_none(),
                 (RateHeaderFamily::Implied, _) => quota.window.is_none(),
@@ -131,7 +132,8 @@ impl TrackedQuota {
         self.unit == quota.unit && self.partition == quota.partition && is_same_window
     }
 
-    /// Applies a [`QuotaReport`]. Returns whether more is left than expected.
+    /// Applies a [`QuotaReport`]. Returns whether a request may be sent earlier than expected: more
+    /// is left, or the reset is earlier.
     ///
     /// Responses may overtake each other. Within one period, the response to the latest request
     /// counts.
@@ -199,7 +201,7 @@ impl TrackedQuota {
     /// Returns the amount that a request uses, if any.
     fn amount(&self, cost: QuotaCost) -> Option<NonZeroU32> {
         NonZeroU32::new(match self.unit {
-            // Even a response without bytes waits for a reset if nothing is left.
+            // Even if responses have no bytes, a request waits for the reset once nothing is left.
             Unit::ContentBytes => self.answer_bytes.max(1),
             unit => cost.of(unit),
         })
@@ -267,8 +269,8 @@ impl TrackedQuota {
             None => self.window_gap(amount).unwrap_or_default(),
         };
         let due = self.due + gap;
-        // Requests that wake slightly late do not move the schedule. A short window catches up
-        // less, because its delay would become a burst.
+        // Requests that wake slightly late do not move the schedule. A short window makes up for
+        // less of the delay, because the requests would form a burst.
         let part = if is_short && !self.slides { 5 } else { 2 };
         let lag = (self.window.unwrap_or(self.period) / part).min(MAX_LAG);
         let due = match self.left {

@@ -9,13 +9,13 @@ use super::schema::{OpenError, connect, is_damage};
 use crate::cache::warning::CacheTrouble;
 use crate::error::StoreError;
 
-/// The [`OpenIndex`] as one thread uses it.
+/// The connection of one thread to the index, opened at its first use, and again after a failure.
 #[derive(Default)]
 pub(in super::super) struct DiskIndex(Option<OpenIndex>);
 
 struct OpenIndex {
     connection: Connection,
-    /// The inode of the file.
+    /// The inode of the index file.
     inode: Option<u64>,
     /// The number of replacements of the index when the connection was opened.
     replacements: u64,
@@ -53,7 +53,7 @@ impl DiskIndex {
         Ok(&self.0.insert(opened).connection)
     }
 
-    /// Runs work on the index. Trouble is reported once; a damaged index is replaced.
+    /// Runs work on the index. An error is reported once, and a damaged index is replaced.
     pub(super) fn read<T>(
         &mut self,
         core: &DiskCore,

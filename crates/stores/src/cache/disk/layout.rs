@@ -30,7 +30,7 @@ use crate::sqlite::network_of;
 
 /// The longest wait for the lock file, which is held for milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
-/// The time between two attempts to lock it.
+/// The time between two attempts to lock the lock file.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The random name of a body file.

@@ -1,5 +1,5 @@
 //! Flight leases in the index. Their instants are those of the boot clock, which all processes of
-//! the machine share. A record of an earlier boot does not count.
+//! the machine share. A record of an earlier boot is ignored.
 
 use std::sync::Arc;
 

@@ -150,8 +150,8 @@ impl DiskCore {
         };
         let inline = body.inline.as_deref();
         let put = index.write(self, |connection| {
-            // An invalidation counts before it takes the write lock, so this check misses none. An
-            // invalidation that counts later removes this row.
+            // An invalidation increases its counter before it takes the write lock, so this check
+            // sees every earlier invalidation. A later invalidation removes this row.
             if self.marks.stamp(&new.key) != new.since {
                 return Ok(PutResult::Invalidated);
             }

@@ -39,7 +39,7 @@ pub(super) struct IndexRow {
 pub(super) enum EntryDamage {
     /// The file does not exist. Another process may have replaced the entry since its row was read.
     Missing,
-    /// Body or row differ from the stored ones.
+    /// Body or row differ from what was stored.
     Wrong(String),
 }
 

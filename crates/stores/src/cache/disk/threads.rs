@@ -93,7 +93,7 @@ impl IndexQueue {
     }
 }
 
-/// The running threads. When this is dropped, they complete the queued jobs and end.
+/// The running threads. When this value is dropped, the threads complete the queued jobs and end.
 pub(super) struct IndexThreads {
     pub(super) core: Arc<DiskCore>,
     running: Vec<JoinHandle<()>>,
@@ -129,7 +129,7 @@ fn serve(jobs: &IndexQueue, index: &mut DiskIndex) {
 impl Drop for IndexThreads {
     fn drop(&mut self) {
         self.core.flush_uses();
-        // Jobs of the readers may queue others for the writer.
+        // Jobs of the readers may queue others for the writer, so the readers end first.
         self.core.files.close();
         let writer = self.running.pop();
         for thread in self.running.drain(..) {

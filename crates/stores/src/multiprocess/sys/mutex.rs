@@ -160,8 +160,8 @@ impl<'a> SharedMutex<'a> {
         }
     }
 
-    /// Recovers the mutex of a holder that died. Its data is complete up to its last commit,
-    /// because records are flipped in one write.
+    /// Recovers the mutex of a holder that died. The protected data is complete up to the last
+    /// commit, because one write makes a record active.
     #[cold]
     fn recover(self) -> io::Result<SharedMutexGuard<'a>> {
         // SAFETY: this thread owns the mutex, in the state that this call ends.

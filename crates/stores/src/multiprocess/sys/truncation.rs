@@ -26,7 +26,7 @@ pub(in super::super) fn was_seen() -> bool {
     DAMAGED.load(Ordering::Acquire)
 }
 
-/// Adds a mapping to those of the handler.
+/// Adds a mapping to those that the handler knows.
 pub(super) fn add(start: usize, length: usize) {
     for (index, known) in STARTS.iter().enumerate() {
         if known

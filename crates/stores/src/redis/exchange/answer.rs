@@ -7,7 +7,8 @@ use docstokg_policy::time::BootInstant;
 
 use super::super::wire::ScriptReply;
 
-/// Returns whether a request must wait or was refused; `None` for other results.
+/// Returns whether an admission result makes its request wait or refuses it; `None` for the results
+/// of other operations.
 pub(super) fn is_held_up(result: &SiteResult) -> Option<bool> {
     match result {
         SiteResult::Entered(entered) => Some(!matches!(entered.entry, AdmissionDecision::Go(_))),
@@ -15,8 +16,8 @@ pub(super) fn is_held_up(result: &SiteResult) -> Option<bool> {
     }
 }
 
-/// Returns the instant from which a request may go that has neither a permit nor a reservation;
-/// `None` for other results.
+/// Returns the instant from which a request without a permit or reservation may be sent; `None` for
+/// other results.
 pub(super) fn goes_from(result: &SiteResult) -> Option<BootInstant> {
     let SiteResult::Entered(entered) = result else {
         return None;

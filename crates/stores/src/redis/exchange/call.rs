@@ -41,7 +41,7 @@ impl SiteExchange {
         Err(self.server.malformed())
     }
 
-    /// Continues with the present data of the server. The next admission request receives the
+    /// Accepts the data that the server has after a loss. The next admission request receives the
     /// error.
     fn note_loss(&self) {
         let mut state = self.state.lock();

@@ -191,7 +191,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn both_kinds_do_what_a_map_does(operations in vec(operation(), 1..40)) {
+    fn memory_and_disk_cache_agree_with_a_map(operations in vec(operation(), 1..40)) {
         run(&operations, None);
         let directory = tempfile::tempdir().expect("a directory");
         run(&operations, Some(directory.path()));

@@ -86,7 +86,7 @@ fn refusal(client: &WorkerClient) -> (RefusalReason, Duration) {
 }
 
 #[test]
-fn what_was_used_is_still_used() {
+fn permits_survive_a_change_of_layout() {
     let upgrade = Upgrade::start();
     let rings = upgrade.client("rings", "5/HOUR", None);
     assert_eq!(used(&rings, 0), 4);
@@ -105,7 +105,7 @@ fn what_was_used_is_still_used() {
 }
 
 #[test]
-fn blocks_and_open_breakers_last() {
+fn blocks_and_open_breakers_survive_a_change_of_layout() {
     let mut upgrade = Upgrade::start();
     let (reason, until) = refusal(&upgrade.client("blocked", "9/HOUR", None));
     let RefusalReason::Open {
@@ -159,7 +159,7 @@ fn blocks_and_open_breakers_last() {
 }
 
 #[test]
-fn who_waits_and_who_holds_is_known() {
+fn reservations_and_slots_survive_a_change_of_layout() {
     let upgrade = Upgrade::start();
     let slots = upgrade.client("slots", "9/HOUR", Some(1));
     let entry = slots.enter();
@@ -173,7 +173,7 @@ fn who_waits_and_who_holds_is_known() {
 }
 
 #[test]
-fn what_the_host_stated_is_known() {
+fn declared_quotas_survive_a_change_of_layout() {
     let upgrade = Upgrade::start();
     let view = arrive(upgrade.client("learning", "5000/SECOND", None).site.view());
     assert!(view.site.quotas().is_some());

@@ -80,7 +80,7 @@ fn calls(connection: &mut Connection) -> usize {
 }
 
 #[test]
-fn what_changes_nothing_does_not_ask_the_server() {
+fn operation_without_effect_is_not_sent_to_redis() {
     let server = Server::start();
     let mut connection = connect(&server);
     let store = open(&server);
@@ -166,7 +166,7 @@ fn wait_for_permit(client: &WorkerClient) -> Permit {
 }
 
 #[test]
-fn the_record_stays_small() {
+fn redis_record_stays_below_24_kilobytes() {
     let server = Server::start();
     let mut connection = connect(&server);
     let stores = [open(&server), open(&server)];

@@ -1,4 +1,4 @@
-//! The events of a record, under the names that operators search for.
+//! Converts a record to events, under the names that operators search for.
 
 use docstokg_hub::policy::breaker::BreakerState;
 use docstokg_hub::policy::retry::StopReason;
@@ -72,7 +72,7 @@ fn context_fields(context: &RequestContext) -> Value {
     })
 }
 
-/// Returns the fields of the [`RequestContext`], followed by the given ones.
+/// Returns the fields of the [`RequestContext`], followed by `fields`.
 fn with_context(context: &RequestContext, fields: Value) -> Value {
     let mut all = context_fields(context);
     if let (Value::Object(all), Value::Object(fields)) = (&mut all, fields) {

@@ -1,4 +1,4 @@
-//! The metrics: names, types and help texts.
+//! The catalogue of metrics, with their names, types and help texts.
 
 /// The description of a metric: its name, its type, and its help text.
 pub(super) struct Description {
@@ -11,7 +11,7 @@ macro_rules! metrics {
     ($($id:ident = $name:literal, $kind:literal, $help:literal;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub(super) enum Metric { $($id),* }
-        /// Every metric with its [`Description`], in the order of the text.
+        /// Every metric with its [`Description`], in the order of the exported text.
         pub(super) const CATALOGUE: &[(Metric, Description)] =
             &[$((Metric::$id, Description { name: $name, kind: $kind, help: $help })),*];
     };

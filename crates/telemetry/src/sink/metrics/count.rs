@@ -1,4 +1,4 @@
-//! The effect of each record on the metrics.
+//! Updates the metrics by each record.
 
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::policy::breaker::BreakerState;
@@ -48,7 +48,7 @@ impl Metrics {
             RateAction::Acquire => self.add(Metric::Acquired, both, f64::from(rate.weight)),
             RateAction::Block => self.add(Metric::Blocked, both, 1.0),
             RateAction::HeadSkip => self.add(Metric::HeadSkipped, labels(&[("host", &host)]), 1.0),
-            // A counter never decreases, and returned tokens are rare.
+            // A counter must never decrease, so returned tokens, which are rare, stay counted.
             RateAction::GivenBack => {}
         }
     }
@@ -91,8 +91,8 @@ impl Metrics {
         self.add(Metric::Recorded, recorded, 1.0);
     }
 
-    /// Observes durations and sizes of an [`HttpRecord`], with the labels of OpenTelemetry's HTTP
-    /// metrics.
+    /// Observes the durations and sizes of an [`HttpRecord`], under the labels that OpenTelemetry
+    /// defines for HTTP metrics.
     fn observe_answer(&mut self, http: &HttpRecord, host: &str) {
         let status = http.status.map(|status| status.to_string());
         let mut pairs = vec![
@@ -195,7 +195,7 @@ impl Metrics {
     }
 }
 
-/// Returns the breaker's key without the prefix of its scope.
+/// Returns the key of a breaker without the prefix that names its scope.
 fn name_in_scope(change: &TransitionRecord) -> &str {
     match change.key.split_once(':') {
         Some((scope, name)) if scope == change.scope => name,

@@ -111,7 +111,7 @@ fn braced(labels: &str) -> String {
     }
 }
 
-/// Writes labels, without their braces.
+/// Formats labels as `name="value"` pairs, without the braces around them.
 pub(super) fn labels(pairs: &[(&str, &str)]) -> String {
     let escaped = |value: &str| {
         value

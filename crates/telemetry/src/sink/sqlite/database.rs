@@ -5,21 +5,23 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-/// The version of the tables. A database of an unknown version is not changed.
+/// The version of the tables that this program writes. A database of an unknown version is not
+/// changed.
 pub(super) const TELEMETRY_TABLES_VERSION: i64 = 2;
 /// The version whose tables are migrated when the database is opened.
 pub(super) const FIRST_VERSION: i64 = 1;
 /// Maximum wait of a reader for a lock.
 const READ_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// The tables, indexes and views.
+/// The statements that create the tables, indexes and views.
 const CREATE_TELEMETRY_TABLES: &str = include_str!("../schema.sql");
 /// The query of the view `breaker_changes`.
 pub(crate) const BREAKER_CHANGES: &str = include_str!("../breaker_changes.sql");
 
-/// The table of cache records, which databases of the same version may lack.
+/// The statement that creates the table of cache records. Databases of the same version may lack
+/// it.
 const CACHE_EVENTS: &str = include_str!("../cache_events.sql");
 
-/// Further tables that databases of the same version may lack.
+/// The statements that create further tables, which databases of the same version may lack.
 const LATER_TABLES: &str = include_str!("../later_tables.sql");
 
 /// Returns the statements that create the tables, indexes and views.
@@ -40,8 +42,8 @@ fn dropped_views() -> String {
         .join(" ")
 }
 
-/// Creates the parts that databases of the same version may lack: views that count an open once,
-/// cache records, and further tables.
+/// Creates the parts that databases of the same version may lack: the table of cache records,
+/// further tables, and views in which a repeated open counts once.
 pub(super) fn add_missing(database: &Connection) -> rusqlite::Result<()> {
     let found: i64 = database.query_row(
         "SELECT count(*) FROM sqlite_master WHERE name = 'breaker_changes'",
@@ -61,8 +63,8 @@ pub(super) fn add_missing(database: &Connection) -> rusqlite::Result<()> {
     database.execute_batch(LATER_TABLES)
 }
 
-/// Creates the table of cache records and its view, if they are missing. The view of an older
-/// program read a column that is never set.
+/// Creates the table of cache records and its view, if they are missing. An older view is replaced,
+/// because it read a column that is never set.
 fn add_cache_events(database: &Connection) -> rusqlite::Result<()> {
     let old: i64 = database.query_row(
         "SELECT count(*) FROM sqlite_master WHERE name = 'cache_hits' AND sql LIKE '%from_cache%'",
@@ -86,7 +88,7 @@ pub enum DatabaseError {
         /// The error message of `SQLite`.
         why: String,
     },
-    /// Another version of the program created the file.
+    /// Another version of the program created the file, in a format that this one does not know.
     #[error(
         "the telemetry database {path} has format {found}, this program knows {TELEMETRY_TABLES_VERSION}; \
          move the file away and a new one is created"
@@ -97,7 +99,8 @@ pub enum DatabaseError {
         /// The version of the file.
         found: i64,
     },
-    /// The first version of the program created the file, and the file cannot be migrated.
+    /// The first version of the program created the file. Its tables cannot be migrated, because
+    /// the file is read-only.
     #[error(
         "the telemetry database {path} was written by an older version and is read-only; \
          read a writable copy of it"
@@ -130,8 +133,8 @@ pub fn open_to_read(path: &Path) -> Result<Connection, DatabaseError> {
         path: shown.clone(),
         why: error.to_string(),
     };
-    // Reading beside a writer needs the index of the write-ahead log, which a read-only connection
-    // cannot create.
+    // To read a database while a process writes to it, `SQLite` needs the index of the write-ahead
+    // log. A read-only connection cannot create that index.
     let writable = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
@@ -154,14 +157,14 @@ pub fn open_to_read(path: &Path) -> Result<Connection, DatabaseError> {
     if found != TELEMETRY_TABLES_VERSION {
         return Err(DatabaseError::Version { path: shown, found });
     }
-    // A reader without permission to write finds no such table, and reports nothing about the
+    // A reader without permission to write cannot add the tables. It then reports nothing about the
     // cache.
     let _ = add_missing(&database);
     Ok(database)
 }
 
-/// Migrates the tables of [`FIRST_VERSION`], whose runs stay readable. Returns the version
-/// afterwards.
+/// Migrates the tables of [`FIRST_VERSION`], and keeps the runs in them. Returns the version of the
+/// tables afterwards.
 pub(super) fn migrate(database: &Connection) -> rusqlite::Result<i64> {
     database.execute_batch("BEGIN IMMEDIATE")?;
     // Another process may have migrated the database in the meantime.

@@ -1,4 +1,4 @@
-//! The row of each record.
+//! Inserts the row of each record.
 
 use docstokg_hub::policy::breaker::BreakerState;
 use docstokg_hub::policy::retry::StopReason;
@@ -19,8 +19,8 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Inserts the row of a [`TimedRecord`]. Some records have no row, because the row of their
-    /// attempt has the same facts.
+    /// Inserts the row of a [`TimedRecord`]. Some records get no row, because the row of their
+    /// attempt contains the same facts.
     pub(super) fn insert(&self, stamped: &TimedRecord) -> rusqlite::Result<()> {
         let ts = stamped.at.as_secs_f64();
         match &stamped.record {

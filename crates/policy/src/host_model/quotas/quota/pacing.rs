@@ -11,18 +11,19 @@ use crate::rate_headers::{MIN_WINDOW, Unit, spread};
 use crate::time::BootInstant;
 use crate::windows::Windows;
 
-/// The time to the reset from which the whole rest of a quota counts as this client's own.
+/// The time to a reset from which the whole rest of a quota counts as this client's own, because
+/// the use by others could not be noticed.
 const FAR_RESET: Duration = Duration::from_secs(60);
-/// The length up to which a window applies without regard to its reset, if no other client shares
-/// it.
+/// The length up to which a window counts as short: its distance applies instead of its reset, if
+/// no other client shares the quota.
 const SHORT_WINDOW: Duration = Duration::from_secs(2);
 /// The time for which a quota counts as shared after another client has used it.
 const SHARING_MEMORY: Duration = Duration::from_secs(60);
-/// The distance below which requests may go in bursts.
+/// The distance below which requests may be sent in bursts.
 const BURST_DISTANCE: Duration = Duration::from_millis(50);
 
 impl TrackedQuota {
-    /// Returns when a request may go; `None` if the quota does not limit it.
+    /// Returns when a request may be sent; `None` if the quota does not limit it.
     pub(in super::super) fn next(
         &self,
         need: QuotaNeed<'_>,
@@ -34,7 +35,8 @@ impl TrackedQuota {
         let is_kept = self.slides || (self.is_short(now) && self.is_held_by(need.windows));
         let left = self.left.filter(|(_, reset)| *reset > now && !is_kept);
         let Some((left, reset)) = left else {
-            // Without a known rest, the whole window may be used at once, and then evenly.
+            // If the rest is unknown, as many requests as the window allows may be sent at once.
+            // Later requests keep even distances.
             let even = self.window_gap(amount)?;
             let gap = self.fill_gap(need, amount, now).unwrap_or(even);
             let paced = self.due_after(gap, need.earlier);
@@ -72,12 +74,12 @@ impl TrackedQuota {
     }
 
     /// Returns the distance between requests that use `amount` each, if `left` of them remain. The
-    /// distance of the window applies, unless fewer remain than it would use: then other clients
-    /// share the quota.
+    /// distance is that of the declared window. If fewer requests remain than fit at this distance
+    /// until the reset, other clients share the quota, and the rest is spread evenly.
     pub(super) fn gap(&self, left: u32, amount: NonZeroU32, reset: BootInstant) -> Duration {
         let time = reset.since(self.due);
-        // One more than remain, so that the first request of the next period keeps the distance,
-        // too.
+        // Counts one request more than remain, so that the first request of the next period keeps
+        // the distance, too.
         let even = spread(left.saturating_add(1), time).unwrap_or_default();
         let Some(gap) = self.window_gap(amount) else {
             return even;
@@ -130,7 +132,7 @@ impl TrackedQuota {
         is_own && self.limit > Some(0) && self.window.is_some_and(|window| window <= SHORT_WINDOW)
     }
 
-    /// Returns whether the configured [`Windows`] of a request already keep the declared limit.
+    /// Returns whether the configured [`Windows`] of a request already ensure the declared limit.
     fn is_held_by(&self, windows: Option<&Windows>) -> bool {
         let stated = self.limit.zip(self.window);
         stated.zip(windows).is_some_and(|((limit, per), windows)| {
