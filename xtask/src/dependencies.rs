@@ -50,10 +50,6 @@ const ALLOWED_DUPLICATES: &[(&str, &str)] = &[
         "asn1-rs of rcgen, a test dependency, uses 0.4",
     ),
     ("nom", "x509-parser of rcgen, a test dependency, uses 7"),
-    (
-        "num-bigint",
-        "asn1-rs of rcgen, a test dependency, uses 0.4",
-    ),
     ("quick-xml", "oxrdfxml uses 0.37"),
     ("r-efi", "getrandom in two versions; on UEFI only"),
     ("rand", "oxrdf uses 0.9"),
