@@ -1,17 +1,17 @@
-//! Execution of processor-bound work beside the runtime. Other items of the run continue in the
-//! meantime, and a parser that panics fails one item and not the run.
+//! Runs processor-bound work on other threads than those of the runtime, so that other items of the
+//! run continue in the meantime. A parser that panics there fails its item, not the run.
 
 use std::sync::LazyLock;
 
 use tokio::sync::Semaphore;
 
-/// The permits for processor-bound work, one for each processor: more concurrent work would only
-/// take longer and use more memory.
+/// The permits for processor-bound functions, one for each processor. Running more processor-bound
+/// functions at the same time would not be faster, and would use more memory.
 static BLOCKING_PERMITS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from)));
 
 /// Runs a function on a thread for processor-bound work. Returns `None` if the function panicked.
-/// Without a runtime, as in a simulation, the function runs on the caller's thread.
+/// If there is no runtime, as in a simulation, the function runs on the caller's thread.
 pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

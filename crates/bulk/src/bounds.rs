@@ -4,7 +4,8 @@ use docstokg_hub::Host;
 use docstokg_hub::config::Config;
 use docstokg_policy::role::Role;
 
-/// Maximum number of concurrent steps of a lane whose site has no bound.
+/// Maximum number of concurrent steps of a lane if the configuration does not bound the concurrent
+/// requests to its site.
 const UNBOUNDED_SITE: usize = 64;
 
 /// The maximum of concurrent steps of a lane, and of items per step.
@@ -23,8 +24,9 @@ impl LaneBounds {
         Self { steps, batch: 1 }
     }
 
-    /// Returns the bounds of the lane of a site and role. They are a little above the concurrency
-    /// of the site, so that its admission queue never runs empty.
+    /// Returns the bounds of the lane of a site and role. A lane may have about twice as many
+    /// concurrent steps as the site may have concurrent requests, so that the hub's admission queue
+    /// of the site never runs empty.
     #[must_use]
     pub fn of_site(config: &Config, site: &str, role: Role) -> Self {
         let at_once = max_concurrent(config, site, role);
@@ -32,8 +34,9 @@ impl LaneBounds {
     }
 }
 
-/// Returns the maximum number of concurrent requests of a role to a site, if bounded. The bound is
-/// the budget that joins the hosts of the site, or the sum of the bounds of its hosts.
+/// Returns the maximum number of concurrent requests of a role to a site; `None` if there is no
+/// limit. For a site of several hosts, that is the smaller of their common limit and the sum of the
+/// limits of the hosts.
 fn max_concurrent(config: &Config, site: &str, role: Role) -> Option<usize> {
     let of_host = |host: &Host| {
         let bound = config.limits.of(host, role).max_concurrent.value;

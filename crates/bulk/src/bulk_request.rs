@@ -1,17 +1,20 @@
-//! The waits that requests of a bulk run accept.
+//! The maximum waits of the requests of a bulk run, for admission and for retries.
 
 use std::time::Duration;
 
 use docstokg_hub::{RateWait, Request};
 
-/// Maximum time of a request of a bulk run in the admission queue, which is practically unbounded.
-/// The timeouts of the transport bound the time on the wire.
+/// Maximum time that a request of a bulk run waits in the admission queue: so long that a run
+/// practically never reaches it. The time after admission is bounded by the timeouts of the
+/// transport.
 pub const BULK_REQUEST_DEADLINE: Duration = Duration::from_secs(30 * 86_400);
 
-/// Maximum wait of a request for its own retry. An item with a longer wait is deferred.
+/// Maximum delay before the hub itself retries a request. If the delay would be longer, the item is
+/// deferred instead.
 pub const RETRY_WAIT: Duration = Duration::from_secs(5);
 
-/// Lets a [`Request`] wait for admission without practical limit, but not for its own retry.
+/// Lets a [`Request`] wait for admission practically without limit, but at most [`RETRY_WAIT`] for
+/// a retry.
 #[must_use]
 pub fn bulk_request(request: Request) -> Request {
     request

@@ -1,9 +1,10 @@
-//! The network of the machine: the check whether it exists, and whether it was lost during the run.
+//! Detects whether this machine has a network, and whether the network is lost during a run.
 //!
-//! Offline means that names cannot be resolved, or that there is no route. Then nothing is sent,
-//! and no failure counts against a host. A name that does not exist is a dead link; behind a proxy
-//! the proxy decides. Every request of a run is reported here: its response by
-//! [`Connectivity::note_response`], its failure by [`Connectivity::judge`].
+//! The machine is offline if names cannot be resolved, or if there is no route. While the machine
+//! is offline, nothing is sent, and no failure counts against a host. A name that does not exist is
+//! a dead link and not a sign of an offline machine. Behind a proxy, the proxy resolves the names.
+//! Every request of a run is reported here: its response by [`Connectivity::note_response`], its
+//! failure by [`Connectivity::judge`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,19 +19,19 @@ use tokio::sync::OnceCell;
 use crate::job::BoxFuture;
 use crate::run_clock::RunClock;
 
-/// The time for which the result of a check applies.
+/// The time for which the result of a check is used before the check is repeated.
 const CHECK_HOLDS: Duration = Duration::from_secs(10);
 /// Maximum wait of an item before it tries whether the network is back.
 const OFFLINE_WAIT: Duration = Duration::from_secs(30);
 
-/// A test whether hosts can be reached: their names have addresses, and there is a route.
+/// Tests whether a host can be reached: its name has an address, and there is a route to it.
 pub trait Reachability: Send + Sync {
-    /// Tells whether a host can be reached, without sending a request. The call ends within
-    /// seconds.
+    /// Returns whether a host can be reached, without sending a request. The result must be ready
+    /// within seconds.
     fn is_reachable<'a>(&'a self, host: &'a str) -> BoxFuture<'a, bool>;
 }
 
-/// The knowledge of a run about the network.
+/// The facts that a run has learned about the network of this machine.
 pub struct Connectivity {
     clock: RunClock,
     check: Option<Arc<dyn Reachability>>,
@@ -42,13 +43,13 @@ pub struct Connectivity {
     /// The latest check: its time, and whether any host could be reached.
     checked: Mutex<Option<(Timestamp, bool)>>,
     restored: AtomicBool,
-    /// A host has responded in this run, so the network works at least in part.
+    /// True if any host has responded in this run, so that the network works at least in part.
     has_answered: AtomicBool,
 }
 
 impl Connectivity {
-    /// Starts without knowledge. Without a `check`, connectivity is never tested; `certain` are
-    /// hosts that certainly exist.
+    /// Creates the state of a run that has not sent a request yet. If `check` is `None`,
+    /// connectivity is never tested. `certain` are hosts that certainly exist.
     #[must_use]
     pub fn new(
         clock: RunClock,
@@ -67,14 +68,15 @@ impl Connectivity {
         }
     }
 
-    /// Tells whether a host is unreachable because the machine is offline. The check runs once, and
-    /// only before the first response of any host. Later, an unreachable host counts as failing.
+    /// Returns whether `host` is unreachable because the machine is offline. The certain hosts are
+    /// checked at most once, and only before the first response of any host. After a response, an
+    /// unreachable host counts as failing.
     pub async fn is_offline_for(&self, host: &str) -> bool {
         let Some(check) = &self.check else {
             return false;
         };
-        // Resolving the name of an unresponsive host takes seconds. So the certain hosts are
-        // checked only if this host is unreachable.
+        // Resolving the name of an unresponsive host takes seconds, so check the certain hosts only
+        // if `host` is unreachable.
         if self.has_answered.load(Ordering::Acquire) || check.is_reachable(host).await {
             return false;
         }
@@ -84,11 +86,13 @@ impl Connectivity {
         *offline.await && !self.has_answered.load(Ordering::Acquire)
     }
 
-    /// Returns the [`Disposition`] of a failed request, with the knowledge of this run about the
-    /// network.
+    /// Returns the [`Disposition`] of a failed request, corrected by the state of the network.
     ///
-    /// If only one host is unreachable, it counts as down. While the network is lost, a host that
-    /// is paused after failures counts as unreachable only.
+    /// - A host counts as down, and not as offline, if a check reaches a host that certainly
+    ///   exists.
+    /// - While the network is lost, a host that is paused because requests failed counts as
+    ///   offline, so its
+    ///   items are retried soon.
     pub async fn judge(&self, error: &FetchError) -> Disposition {
         match error.disposition() {
             Disposition::Offline(later) if !self.lose_network().await => {
@@ -109,8 +113,8 @@ impl Connectivity {
         }
     }
 
-    /// Records that a host could not be reached, and returns whether the network is lost. If hosts
-    /// that certainly exist can be reached, only that host is unreachable.
+    /// Records that a host could not be reached, and returns whether the network is lost. The
+    /// network is not lost if a host that certainly exists can be reached.
     async fn lose_network(&self) -> bool {
         let now = self.clock.now();
         if let Some(check) = &self.check {
@@ -131,7 +135,7 @@ impl Connectivity {
         true
     }
 
-    /// Records a response. The network works, unless the cache served the response.
+    /// Records a response. Unless the cache served the response, it proves that the network works.
     pub fn note_response(&self, journey: &Journey) {
         if !journey.is_from_network() {
             return;
@@ -142,18 +146,18 @@ impl Connectivity {
         }
     }
 
-    /// Returns the time since which no host could be reached.
+    /// Returns the time at which the network was lost; `None` while the network works.
     #[must_use]
     pub fn lost_since(&self) -> Option<Timestamp> {
         *self.lost.lock()
     }
 
-    /// Tells that the network is back, once for each loss.
+    /// Returns true if the network has come back since the last call that returned true.
     pub(crate) fn take_restored(&self) -> bool {
         self.restored.swap(false, Ordering::AcqRel)
     }
 
-    /// Tells whether [`Reachability`] finds any host that certainly exists.
+    /// Returns whether any of the hosts that certainly exist can be reached.
     async fn is_any_reachable(&self, check: &dyn Reachability) -> bool {
         let mut checks: Vec<BoxFuture<'_, bool>> = self
             .certain

@@ -1,10 +1,10 @@
-//! The choice of the next item. Pure: a function of counts decides which lane may start a step.
+//! Decides which lane may start the next step, without input or output.
 //!
-//! Items wait in lanes: one for each site and role, and one for each source. A lane has few items
-//! in memory and the rest in the queue's file. So a million items of one host neither fill the
-//! memory nor delay other hosts. Only some of very many lanes are listed at a time, so that a
-//! million hosts do not fill the memory either. Lanes are served in rotation. A lane with as many
-//! active items as its site can use waits for an item to finish.
+//! Items wait in lanes: one lane for each site and role, and one for each source. A lane keeps a
+//! few items in memory and the rest in the queue's file, so that a million items of one host
+//! neither fill the memory nor delay other hosts. If there are very many lanes, only some of them
+//! are listed in memory at a time. Lanes are served in rotation. A lane that has as many active
+//! steps as its bounds allow waits until a step ends.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,22 +12,22 @@ use crate::bounds::LaneBounds;
 use crate::lane::WorkLaneKey;
 use crate::queue::LaneBacklog;
 
-/// Maximum number of lanes that are listed at a time. Further lanes stay in the file until some are
-/// empty.
+/// Maximum number of lanes that are listed in memory at a time. Further lanes stay in the file
+/// until listed lanes are empty.
 const MAX_LISTED_LANES: usize = 8_192;
-/// Maximum number of items that wait in memory, in all lanes together. Each lane may have at least
-/// one.
+/// Maximum number of items that wait in memory, in all lanes together. Every lane may have one item
+/// in memory nevertheless.
 const MAX_READY_ITEMS: usize = 8_192;
-/// Maximum number of active steps, in all lanes together; most of them wait in the hub. Each lane
-/// may have at least two.
+/// Maximum number of active steps, in all lanes of sites together; most of them wait in the hub.
+/// Every lane may have two active steps nevertheless.
 const MAX_ACTIVE_STEPS: usize = 8_192;
 
 struct WorkLane<T> {
     bounds: LaneBounds,
     ready: VecDeque<T>,
     stored: u64,
-    /// The number of items expected to stay in the file after the running load; `None` without a
-    /// load.
+    /// The number of counted items that the current load leaves in the file; `None` if no load is
+    /// running.
     loading: Option<u64>,
     active: usize,
     has_turn: bool,
@@ -36,7 +36,7 @@ struct WorkLane<T> {
 impl<T> WorkLane<T> {
     /// Returns the number of items that are not active.
     fn items(&self) -> u64 {
-        // Items that are being loaded are neither in the file nor in memory.
+        // Items that are being loaded are counted neither in the file nor in memory, so add them.
         let loading = self.bounds.steps * self.bounds.batch;
         let loading = self.loading.map_or(0, |_| loading);
         self.stored + (loading + self.ready.len()) as u64
@@ -57,7 +57,8 @@ impl<T> WorkLane<T> {
 enum Listing {
     /// All lanes of the file are listed.
     Complete,
-    /// There may be further lanes after this key. `missed` tells that a lane exceeded the limit.
+    /// There may be further lanes after the key `after`. `missed` is true if a lane was skipped
+    /// because too many lanes were listed.
     Open {
         after: Option<WorkLaneKey>,
         missed: bool,
@@ -65,7 +66,7 @@ enum Listing {
     },
 }
 
-/// The listed lanes, in rotation.
+/// The listed lanes and their rotation; chooses the next [`ScheduleAction`].
 pub(crate) struct WorkLanes<T> {
     by_key: BTreeMap<WorkLaneKey, WorkLane<T>>,
     turns: VecDeque<WorkLaneKey>,
@@ -104,7 +105,8 @@ impl<T> WorkLanes<T> {
         }
     }
 
-    /// Returns a lane. A new lane is listed, if the limit allows.
+    /// Returns the lane of a key, and lists the lane if it is new. Returns `None` if too many lanes
+    /// are listed already.
     fn lane(
         &mut self,
         key: &WorkLaneKey,
@@ -124,7 +126,8 @@ impl<T> WorkLanes<T> {
         }))
     }
 
-    /// Records that a lane of the file exceeded the limit.
+    /// Records that a lane was skipped because too many lanes are listed, so that the file is
+    /// listed again later.
     fn miss(&mut self) {
         match &mut self.listing {
             Listing::Open { missed, .. } => *missed = true,
@@ -147,7 +150,7 @@ impl<T> WorkLanes<T> {
         }
     }
 
-    /// Adds items of a lane that are in the queue's file.
+    /// Counts further `items` of a lane that were stored in the queue's file.
     pub(crate) fn stored(
         &mut self,
         key: &WorkLaneKey,
@@ -160,7 +163,8 @@ impl<T> WorkLanes<T> {
         }
     }
 
-    /// Adds lanes that were found in the file, in response to a query for `asked` lanes.
+    /// Adds the lanes that a query found in the file. Fewer than `asked` lanes mean that no further
+    /// lanes follow.
     pub(crate) fn listed(
         &mut self,
         found: Vec<LaneBacklog>,
@@ -173,8 +177,8 @@ impl<T> WorkLanes<T> {
             .map(|found| found.lane.clone());
         for LaneBacklog { lane: key, items } in found {
             if let Some(lane) = self.lane(&key, || bounds(&key)) {
-                // Some items may have been counted already. Too high a count is corrected when the
-                // items are loaded.
+                // Some of these items may have been counted already. A count that is too high is
+                // corrected when the items are loaded.
                 lane.stored = lane.stored.max(items);
                 self.give_turn(&key);
             }
@@ -196,8 +200,8 @@ impl<T> WorkLanes<T> {
         };
     }
 
-    /// Returns the maximum number of active steps of a lane: its share, if there are very many
-    /// sites.
+    /// Returns the maximum number of active steps of a lane. If very many lanes are listed, the
+    /// lane of a site gets an equal share of [`MAX_ACTIVE_STEPS`] instead of its own bound.
     fn steps(&self, key: &WorkLaneKey, bounds: LaneBounds) -> usize {
         match key {
             WorkLaneKey::Site { .. } => bounds
@@ -207,14 +211,15 @@ impl<T> WorkLanes<T> {
         }
     }
 
-    /// Returns the maximum number of items of a lane that may wait in memory.
+    /// Returns the number of items of a lane that are loaded into memory: enough for its concurrent
+    /// steps, and at most its share of [`MAX_READY_ITEMS`].
     fn room(&self, bounds: LaneBounds) -> usize {
         let share = (MAX_READY_ITEMS / self.by_key.len().max(1)).max(1);
         (bounds.steps * bounds.batch).min(share.max(bounds.batch))
     }
 
-    /// Adds a ready item to a lane. If the lane has enough items in memory, the item is returned,
-    /// and belongs into the file.
+    /// Adds a ready item to a lane. Returns the item if memory has no space for it: the caller must
+    /// store it in the file.
     pub(crate) fn push(
         &mut self,
         key: &WorkLaneKey,
@@ -225,8 +230,7 @@ impl<T> WorkLanes<T> {
             return Some(item);
         };
         let (waiting, bounds) = (lane.ready.len(), lane.bounds);
-        // Items in the file are older, so a new item goes behind them unless memory has space for
-        // all.
+        // Items in the file are older. A new item overtakes them only if memory has space for it.
         if waiting >= 2 * self.room(bounds) {
             return Some(item);
         }
@@ -237,15 +241,17 @@ impl<T> WorkLanes<T> {
         None
     }
 
-    /// Reports a finished load: `found` of `asked` items were in the file.
+    /// Records the end of a load. The file had `found` of the `asked` items.
     pub(crate) fn loaded(&mut self, key: &WorkLaneKey, asked: usize, found: usize) {
         if let Some(lane) = self.by_key.get_mut(key) {
             let rest = lane.loading.take().unwrap_or(0);
             if found < asked {
-                // All items counted before the load are loaded. Others may have been added since.
+                // The load has emptied the file of all items that were counted before. Others may
+                // have been added since.
                 lane.stored = lane.stored.saturating_sub(rest);
             } else {
-                // The file may have more items than were counted, which the next load finds out.
+                // The file may have more items than were counted: keep the count above zero, so
+                // that another load follows.
                 lane.stored = lane.stored.max(1);
             }
         }
@@ -253,7 +259,7 @@ impl<T> WorkLanes<T> {
         self.forget(key);
     }
 
-    /// Reports that a step of a lane has ended.
+    /// Records that a step of a lane has ended.
     pub(crate) fn ended(&mut self, key: &WorkLaneKey) {
         if let Some(lane) = self.by_key.get_mut(key) {
             lane.active = lane.active.saturating_sub(1);
@@ -269,7 +275,8 @@ impl<T> WorkLanes<T> {
         }
     }
 
-    /// Returns the next [`ScheduleAction`]; `None` if no action is possible.
+    /// Returns the next [`ScheduleAction`], or `None` if nothing can be done until a step or load
+    /// ends or an item arrives.
     pub(crate) fn next(&mut self) -> Option<ScheduleAction<T>> {
         if let Listing::Open { after, asked, .. } = &mut self.listing
             && !*asked
@@ -288,8 +295,8 @@ impl<T> WorkLanes<T> {
             };
             lane.has_turn = false;
             if lane.stored > 0 && lane.loading.is_none() && lane.ready.len() <= room / 2 {
-                // Subtract before the load: a concurrent listing of the file may or may not include
-                // these items.
+                // Subtract before the load: a query of the file that runs at the same time may or
+                // may not count these items.
                 lane.stored = lane.stored.saturating_sub(room as u64);
                 lane.loading = Some(lane.stored);
                 self.give_turn(&key);
@@ -308,7 +315,8 @@ impl<T> WorkLanes<T> {
         None
     }
 
-    /// Lists all lanes again, because the file has items that are not counted here.
+    /// Starts to list all lanes of the file again, because the file may have items that are not
+    /// counted here.
     pub(crate) fn list_anew(&mut self) {
         self.listing = Listing::Open {
             after: None,
@@ -335,7 +343,8 @@ impl<T> WorkLanes<T> {
         self.listing == Listing::Complete && self.by_key.values().all(WorkLane::is_empty)
     }
 
-    /// Removes and returns all items that have not been started; other items stay in the file.
+    /// Removes and returns the items in memory that have not been started, so that the caller can
+    /// store them. Items in the file stay there and are no longer counted here.
     pub(crate) fn drain(&mut self) -> Vec<(WorkLaneKey, T)> {
         let mut items = Vec::new();
         for (key, lane) in &mut self.by_key {

@@ -1,7 +1,8 @@
-//! The writer of `manifest.jsonl`, with one JSON object per line.
+//! Writes `manifest.jsonl`, with one JSON object per line.
 //!
-//! The queue's file is authoritative. Lines are written after it, and all lines are rewritten from
-//! it when a run begins. So a killed process leaves neither a partial line nor an additional line.
+//! The queue's file is authoritative: a record is committed there before its line is written, and a
+//! run begins by rewriting all lines from the queue. So a killed process leaves no incomplete line
+//! and no line without a record.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -21,7 +22,8 @@ pub struct ManifestWriter {
 }
 
 impl ManifestWriter {
-    /// Rewrites the file from the records of the [`WorkQueue`], and continues at its end.
+    /// Rewrites the file at `path` from the records of the [`WorkQueue`], and opens it to append
+    /// lines.
     ///
     /// # Errors
     /// Returns a [`QueueError`] if the queue cannot be read, or the file cannot be written.
@@ -59,8 +61,8 @@ impl ManifestWriter {
         })
     }
 
-    /// Records attempts and manifest records, and with `end` the end of an item. The queue is
-    /// written in one commit, then the lines are appended.
+    /// Records attempts and manifest lines, and the end of an item if `end` is given. The queue is
+    /// written in a single commit; then the lines are appended to the file.
     ///
     /// # Errors
     /// Returns a [`QueueError`] if the queue cannot be written.
@@ -76,7 +78,8 @@ impl ManifestWriter {
     }
 
     /// Records in the queue like [`ManifestWriter::record`], and returns the lines without
-    /// appending them. The caller renames a file between the commit and the lines.
+    /// appending them. Use this if a file must be renamed after the commit and before its line is
+    /// visible.
     ///
     /// # Errors
     /// Returns a [`QueueError`] if the queue cannot be written.
@@ -93,11 +96,11 @@ impl ManifestWriter {
         Ok(records)
     }
 
-    /// Appends records that are already in the queue.
+    /// Appends lines whose records are already committed in the queue.
     pub fn append(&self, records: &[Arc<str>]) {
         let mut file = self.file.lock();
         for record in records {
-            // If the write fails, the next run adds the line from the queue.
+            // If this write fails, the next run writes the line from the queue's record.
             let _ = writeln!(file, "{record}");
         }
     }

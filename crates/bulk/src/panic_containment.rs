@@ -1,5 +1,5 @@
-//! Containment of panics in readers of foreign data: the data count as unreadable, and the run
-//! continues.
+//! Contains panics of functions that read foreign data, so that the data count as unreadable and
+//! the run continues.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,8 +8,8 @@ thread_local! {
     static IS_CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls a reader. Returns `None` if the reader panicked. The panic message is suppressed, because
-/// the caller reports the data as unreadable.
+/// Calls `read`, and returns `None` if it panics. The panic message is suppressed, because the
+/// caller reports the data as unreadable.
 pub fn contained<T>(read: impl FnOnce() -> T) -> Option<T> {
     let outer = IS_CONTAINED.replace(true);
     let result = catch_unwind(AssertUnwindSafe(read)).ok();
@@ -17,7 +17,8 @@ pub fn contained<T>(read: impl FnOnce() -> T) -> Option<T> {
     result
 }
 
-/// Tells whether a panic of this thread is contained by [`contained`].
+/// Returns whether this thread is within a call of [`contained`], so that a panic message should
+/// not be printed.
 #[must_use]
 pub fn is_contained() -> bool {
     IS_CONTAINED.get()

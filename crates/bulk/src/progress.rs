@@ -32,7 +32,7 @@ pub struct RunProgress {
 pub struct ActiveFile {
     /// The name of the item.
     pub name: String,
-    /// The [`Transfer`] as the progress of the download.
+    /// The progress of the download.
     pub transfer: Arc<Transfer>,
     phase: Mutex<&'static str>,
 }
@@ -55,7 +55,7 @@ impl ActiveFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// The number of items that are queued, active or finished, including those of earlier runs in
-    /// this directory.
+    /// the same directory.
     pub items: u64,
     /// All inputs have been read.
     pub all_read: bool,
@@ -63,17 +63,17 @@ pub struct Counters {
     pub done: u64,
     /// The number of finished items without a file.
     pub failed: u64,
-    /// The number of lines without an item.
+    /// The number of input lines that do not name an item.
     pub bad_lines: u64,
-    /// The number of lines whose item is already known.
+    /// The number of input lines whose item is already known.
     pub duplicates: u64,
     /// The number of items that were finished before this run.
     pub already: u64,
-    /// The number of files of this run.
+    /// The number of files that this run has obtained.
     pub files: u64,
-    /// The number of bytes of these files.
+    /// The size of the files that this run has obtained, in bytes.
     pub bytes: u64,
-    /// The number of these files without evidence of their origin.
+    /// The number of PDFs of this run without evidence that they belong to their item.
     pub unconfirmed: u64,
     /// The number of deferred items.
     pub deferred: u64,
@@ -82,7 +82,7 @@ pub struct Counters {
 }
 
 impl RunProgress {
-    /// Adds an [`ActiveFile`] to the display, until the returned value is dropped.
+    /// Shows a file in the display until the returned [`ActiveFile`] is dropped.
     pub fn work_on(&self, name: &str) -> Arc<ActiveFile> {
         let file = Arc::new(ActiveFile {
             name: name.to_owned(),
@@ -95,7 +95,7 @@ impl RunProgress {
         file
     }
 
-    /// Lists the [`ActiveFile`]s, the largest first.
+    /// Returns the files that are being worked on, the largest first.
     #[must_use]
     pub fn files(&self) -> Vec<Arc<ActiveFile>> {
         let files = self.files.lock();
@@ -119,14 +119,14 @@ impl RunProgress {
         self.counters.lock().clone()
     }
 
-    /// Returns the bytes of the files of this run.
+    /// Returns the size of the files that this run has obtained, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.counters.lock().bytes
     }
 
     /// Cancels the run. Requests on the wire are finished, and no further step is started. Requests
-    /// that only wait are dropped, and their items return to the queue.
+    /// that still wait for admission are dropped, and their items return to the queue.
     pub fn cancel(&self) {
         self.requests.cancel();
     }
@@ -143,7 +143,7 @@ impl RunProgress {
         &self.requests
     }
 
-    /// Counts the [`Deferral`] of an item.
+    /// Counts an item as deferred.
     pub(crate) fn defer(&self, deferral: &Deferral) {
         self.waits.lock().add(deferral);
         self.count(|counters| counters.deferred += 1);
@@ -166,7 +166,7 @@ impl RunProgress {
         self.waits.lock().contains(host)
     }
 
-    /// Lists the hosts that items wait for, in the order of their earliest due time.
+    /// Lists the hosts that deferred items wait for, in the order of their earliest due time.
     #[must_use]
     pub fn waiting(&self) -> Vec<WaitingFor> {
         self.waits.lock().list()
@@ -177,24 +177,24 @@ impl RunProgress {
         self.waits.lock().dues()
     }
 
-    /// Records whether the run can only wait.
+    /// Records whether the run is only waiting: no step is active or can be started now.
     pub(crate) fn set_only_waiting(&self, only: bool) {
         self.only_waiting.store(only, Ordering::Release);
     }
 
-    /// Tells whether the run can only wait.
+    /// Returns whether the run is only waiting: no step is active or can be started now.
     #[must_use]
     pub fn is_only_waiting(&self) -> bool {
         self.only_waiting.load(Ordering::Acquire)
     }
 
-    /// Records the expected end of the run, if known.
+    /// Records the expected end of the run; `None` if it is not known.
     pub(crate) fn set_end(&self, end: Option<Timestamp>) {
         *self.end.lock() = end;
     }
 
-    /// Returns the expected time until the end of the run, from limits and their use, pace, and
-    /// deferred items. `None` while the time depends on the return of a host that is down.
+    /// Returns the expected remaining time of the run, computed from rate limits, the current pace
+    /// and deferred items. `None` while the time depends on a host that is down.
     #[must_use]
     pub fn remaining_time(&self, now: Timestamp) -> Option<Duration> {
         let end = *self.end.lock();
@@ -202,18 +202,18 @@ impl RunProgress {
             .map(|end| end.since(now))
     }
 
-    /// Counts the [`WorkLaneKey`] of the first request of an item, in a dry run.
+    /// Counts an item of a dry run under the lane of its first request.
     pub fn plan(&self, lane: WorkLaneKey) {
         *self.planned.lock().entry(lane).or_default() += 1;
     }
 
-    /// Returns the number of items of a dry run, by the lane of their first request.
+    /// Returns the number of items of a dry run for each lane, by the first request of the item.
     #[must_use]
     pub fn planned(&self) -> BTreeMap<WorkLaneKey, u64> {
         self.planned.lock().clone()
     }
 
-    /// Ends the run, because the machine has no network.
+    /// Records that the machine has no network, which ends the run.
     pub fn go_offline(&self) {
         self.offline.store(true, Ordering::Release);
         self.cancel();
@@ -223,7 +223,7 @@ impl RunProgress {
         self.offline.load(Ordering::Acquire)
     }
 
-    /// Adds a message for the user, which the display prints with its next update.
+    /// Adds a message for the user. The display prints the message with its next update.
     pub fn notify(&self, text: impl Into<String>) {
         self.notices.lock().push(text.into());
     }
@@ -234,12 +234,12 @@ impl RunProgress {
         std::mem::take(&mut self.notices.lock())
     }
 
-    /// Lists the URL of a file for an item, in a run that fetches no files.
+    /// Adds the URL of a file that was found for an item, in a run that only lists URLs.
     pub fn list(&self, name: &str, url: String) {
         self.listed.lock().push((name.to_owned(), url));
     }
 
-    /// Removes and returns the listed names and URLs.
+    /// Removes and returns the URLs added by [`RunProgress::list`], each with the name of its item.
     #[must_use]
     pub fn listed(&self) -> Vec<(String, String)> {
         std::mem::take(&mut self.listed.lock())

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use docstokg_hub::clock::{BootInstant, Runtime, Timestamp};
 
-/// A clock that starts at the system time and advances with the boot clock. So a step of the system
-/// clock during the run makes no deferred item due. Cheap to clone.
+/// A clock that starts at the system time and then advances with the boot clock. So if the system
+/// time is changed during the run, no deferred item becomes due too early or too late. Cheap to
+/// clone.
 #[derive(Clone)]
 pub struct RunClock {
     runtime: Arc<dyn Runtime>,
@@ -26,7 +27,8 @@ impl RunClock {
         self.begun.0 + self.runtime.boot().since(self.begun.1)
     }
 
-    /// Returns the [`BootInstant`] at which a time comes; now, if the time has passed.
+    /// Converts a time to a [`BootInstant`]; a time in the past is converted to the current
+    /// instant.
     #[must_use]
     pub fn instant(&self, at: Timestamp) -> BootInstant {
         self.runtime.boot() + at.since(self.now())

@@ -1,4 +1,4 @@
-//! The context that all parts of a run share.
+//! The context that the scheduler of a run and its job share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,12 +14,14 @@ use crate::queue::WorkQueue;
 use crate::run_clock::RunClock;
 use crate::scheduler::RunError;
 
-/// The parts that a scheduler and its [`Job`](crate::job::Job) share. Cheap to clone.
+/// The hub, clock, queue and progress of a run, which its scheduler and its
+/// [`Job`](crate::job::Job) share. Cheap to clone.
 #[derive(Clone)]
 pub struct RunContext {
-    /// The [`Hub`] that every request passes.
+    /// The [`Hub`] that sends every request of the run.
     pub hub: Hub,
-    /// Time and background work.
+    /// The clock of the run, which also has the [`Runtime`] for sleeps and
+    /// background tasks.
     pub clock: RunClock,
     /// The directory of the run.
     pub path: PathBuf,
@@ -61,7 +63,8 @@ impl RunContext {
         })
     }
 
-    /// Lets the run check the network. `certain` are hosts that certainly exist.
+    /// Lets the run check whether the network is available. `certain` are hosts that certainly
+    /// exist.
     #[must_use]
     pub fn with_reachability(
         self,
@@ -75,8 +78,8 @@ impl RunContext {
         }
     }
 
-    /// Cancels the run if this machine is offline and `host` is unreachable. Returns whether the
-    /// run was cancelled: then nothing is sent, and the items stay unchanged.
+    /// Cancels the run if this machine is offline and `host` is unreachable. Returns true if the
+    /// run was cancelled: the caller then sends nothing and leaves its items unchanged.
     pub async fn stop_if_offline(&self, host: Option<&str>) -> bool {
         let Some(host) = host else {
             return false;

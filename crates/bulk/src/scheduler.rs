@@ -1,9 +1,9 @@
-//! The scheduler of a run: one task that decides, and many that run steps.
+//! The scheduler of a run: a single task decides, and many tasks run steps.
 //!
 //! Inputs are read into the queue's file while the first items are already active. Before each
-//! step, an item waits in the lane of its site. A request that waits for a rate waits in the hub's
-//! queues and occupies no worker. An item whose host declared a pause is deferred, and comes back
-//! when it is due.
+//! step, an item waits in the lane of its site. A request that waits for a rate limit waits in the
+//! hub's queues and does not occupy a worker. If a host declares a pause, its item is deferred and
+//! queued again when it is due.
 
 mod event;
 mod forecast;
@@ -23,7 +23,7 @@ use crate::run_context::RunContext;
 use event::SchedulerEvent;
 use schedule::Schedule;
 
-/// The error that ended a run. Finished items are recorded, and the rest is in the queue.
+/// The error that ended a run. Finished items are recorded, and unfinished items stay in the queue.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RunError {
     /// The queue cannot be read or written.
@@ -44,19 +44,19 @@ pub enum RunEnd {
         /// The number of unfinished items.
         left: u64,
     },
-    /// The machine has no network; nothing was sent.
+    /// The machine has no network, so nothing was sent.
     Offline {
         /// The number of unfinished items.
         left: u64,
     },
-    /// All unfinished items are deferred for longer than the run waits.
+    /// All unfinished items are deferred, for longer than the maximum wait of the run.
     Deferred {
         /// The number of unfinished items.
         left: u64,
         /// The time until the first item is due.
         due_in: Duration,
     },
-    /// The size of files that a run may fetch is reached.
+    /// The files have reached [`RunBounds::max_bytes`].
     BytesSpent {
         /// The number of unfinished items.
         left: u64,
@@ -66,10 +66,10 @@ pub enum RunEnd {
 /// The extent of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunMode {
-    /// All steps are run.
+    /// All steps are run, including downloads.
     #[default]
     Full,
-    /// No request is sent.
+    /// No request is sent. The first request of each item is only counted.
     DryRun,
     /// Candidate locations are looked up and listed. Files are not fetched.
     ListOnly,
@@ -78,34 +78,34 @@ pub enum RunMode {
 /// The bounds of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunBounds {
-    /// Maximum number of concurrent steps, without those that only wait for a host.
+    /// Maximum number of concurrent steps. Steps that only wait for a host are not counted.
     pub workers: usize,
-    /// Maximum size of all files, in bytes.
+    /// Maximum total size of the files that the run fetches, in bytes.
     pub max_bytes: Option<u64>,
-    /// Maximum wait for paused hosts when no other step is left.
+    /// Maximum wait for paused hosts if no other step can be run.
     pub max_wait: Duration,
 }
 
-/// A source of items.
+/// The inputs of a run, read as items.
 pub trait ItemFeed: Send {
     /// Returns the next [`NewItem`]s; `None` at the end.
     fn next(&mut self) -> BoxFuture<'_, Option<Vec<NewItem>>>;
 }
 
-/// The parts of a run: its [`Job`], its [`RunContext`] and its bounds.
+/// Runs the items of a [`Job`] within the bounds of a run.
 pub struct Scheduler<J: Job> {
     /// The job whose items are run.
     pub job: Arc<J>,
     /// The context that scheduler and job share.
     pub context: RunContext,
-    /// The bounds of the run.
+    /// The [`RunBounds`] on concurrent steps, on the size of files and on waiting.
     pub limits: RunBounds,
-    /// The [`RunMode`] as the extent of the run.
+    /// The [`RunMode`], which determines whether requests are sent and files are fetched.
     pub mode: RunMode,
 }
 
 impl<J: Job> Scheduler<J> {
-    /// Works until no step is left, or the run is cancelled.
+    /// Runs the items of `feed` and of the queue until no step is left or the run is cancelled.
     ///
     /// # Errors
     /// Returns a [`RunError`] if the run cannot continue. Unfinished items stay queued.
@@ -114,7 +114,8 @@ impl<J: Job> Scheduler<J> {
         let retry_limit = self.limits.max_wait.max(RETRY_WAIT);
         self.context.progress.requests().bound_retries(retry_limit);
         if self.mode == RunMode::Full {
-            // Sources and circumstances may have changed since an earlier run deferred an item.
+            // Queue deferred items again: sources and circumstances may have changed since an
+            // earlier run deferred them.
             self.context.queue.replan::<J::State>().await?;
         }
         let due = self.context.queue.next_due().await?;
@@ -137,7 +138,7 @@ impl<J: Job> Scheduler<J> {
             let event = before(&**self.context.clock.runtime(), wake, event).await;
             if let Some(Some(event)) = event {
                 schedule.take(event)?;
-                // All events that have arrived are applied before the next decision.
+                // Apply all events that have arrived before the next decision.
                 while let Ok(event) = arrived.try_recv() {
                     schedule.take(event)?;
                 }
@@ -145,7 +146,8 @@ impl<J: Job> Scheduler<J> {
         }
     }
 
-    /// Waits for the next event, or, while every worker is busy, until a step begins to wait.
+    /// Waits for the next event. While every worker is busy, also returns, with `None`, when a step
+    /// begins to wait, because the step then occupies no worker.
     async fn next_event(
         &self,
         schedule: &Schedule<J>,
@@ -172,7 +174,7 @@ impl<J: Job> Scheduler<J> {
         }));
     }
 
-    /// Reads all inputs into the queue, beside the loop.
+    /// Starts a task that reads all inputs into the queue.
     fn read_inputs(
         self: &Arc<Self>,
         feed: Box<dyn ItemFeed>,
@@ -195,7 +197,7 @@ impl<J: Job> Scheduler<J> {
     ) -> Result<(), QueueError> {
         while let Some(items) = feed.next().await {
             if self.context.progress.is_cancelled() {
-                // A later run reads again what is not queued.
+                // A later run reads the remaining inputs again.
                 break;
             }
             let lanes: Vec<_> = items.iter().map(|item| item.lane.clone()).collect();

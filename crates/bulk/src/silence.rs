@@ -1,7 +1,8 @@
-//! The time for which the hosts of deferred items have been silent.
+//! Measures how long the hosts of deferred items have been silent.
 //!
-//! A host that is down, paused or unreachable is waited for until it has been silent for as long as
-//! the run waits. Its items stay deferred, whatever probes find in between.
+//! A run waits for a host that is down, paused or unreachable until the host has been silent for
+//! the maximum wait of the run. The items of the host stay deferred until then, even if probes are
+//! sent in the meantime.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,16 +11,16 @@ use docstokg_policy::time::Timestamp;
 
 use crate::deferral::WaitingFor;
 
-/// The time since which each awaited host has been silent.
+/// The awaited hosts, each with the time at which its silence began.
 #[derive(Debug, Default)]
 pub(crate) struct Silences {
     since: BTreeMap<String, Timestamp>,
 }
 
 impl Silences {
-    /// Records that an item waits for a host. The host has failed every request for `failing_for`,
-    /// and last responded `served_ago` ago. If the host responded since the earlier wait began, its
-    /// silence begins again.
+    /// Records that an item begins to wait for a host. All requests to the host have failed for the
+    /// time `failing_for`, and the last response came `served_ago` ago. If the host has responded
+    /// since its recorded silence began, a new silence is recorded.
     pub(crate) fn begin(
         &mut self,
         host: &str,
@@ -39,8 +40,8 @@ impl Silences {
         }
     }
 
-    /// Tells whether to wait for a host: an item is due within `max_wait`, and the silence of the
-    /// host is not longer than that. The host last responded `served_ago` ago.
+    /// Returns whether to wait for a host: an item is due within `max_wait`, and the host has not
+    /// been silent for longer than `max_wait`. `served_ago` is the time since its last response.
     pub(crate) fn is_worth_waiting(
         &self,
         waiting: &WaitingFor,
@@ -52,8 +53,8 @@ impl Silences {
         waiting.until.since(now) <= max_wait && silent_for <= max_wait
     }
 
-    /// Returns the time for which an awaited host has been silent. The host last responded
-    /// `served_ago` ago.
+    /// Returns for how long an awaited host has been silent. `served_ago` is the time since its
+    /// last response.
     pub(crate) fn silent_for(
         &self,
         host: &str,

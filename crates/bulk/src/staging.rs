@@ -1,5 +1,5 @@
-//! Unfinished files below the output directory: their paths, and the names that belong to this
-//! program.
+//! Unfinished files below the output directory: their paths, and the check which files this program
+//! created.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 
 use crate::digest::Fingerprint;
 
-/// The directories below an output directory that this run knows to exist.
+/// The directories below an output directory that exist as far as this run knows, so that each is
+/// created only once.
 pub struct KnownDirectories {
     out: PathBuf,
     known: Mutex<HashSet<PathBuf>>,
@@ -27,7 +28,7 @@ impl KnownDirectories {
         }
     }
 
-    /// Creates a directory, once.
+    /// Creates a directory, unless this run has created it already.
     ///
     /// # Errors
     /// Returns an [`io::Error`] if the directory cannot be created, or is behind a symbolic link.
@@ -38,7 +39,8 @@ impl KnownDirectories {
         self.create_again(directory)
     }
 
-    /// Creates a directory that may have been removed in the meantime.
+    /// Creates a directory even if this run has created it already, because it may have been
+    /// removed since.
     ///
     /// # Errors
     /// Returns an [`io::Error`] if the directory cannot be created, or is behind a symbolic link.
@@ -55,8 +57,8 @@ pub(crate) fn create_below(out: &Path, directory: &Path) -> io::Result<()> {
     std::fs::create_dir_all(directory)
 }
 
-/// Refuses a path with a symbolic link below the output directory. That directory itself may be a
-/// link or behind a link, because the user named it.
+/// Returns an error if a path has a symbolic link below the output directory. The output directory
+/// itself may be a link or behind a link, because the user named it.
 fn refuse_link_below(out: &Path, path: &Path) -> io::Result<()> {
     match link_below(out, path) {
         None => Ok(()),
@@ -83,14 +85,14 @@ pub(crate) fn is_link(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
-/// Returns the directory of unfinished files and of the lock.
+/// Returns the directory below `out` that has the unfinished files and the lock.
 #[must_use]
 pub fn working_directory(out: &Path) -> PathBuf {
     out.join(".docstokg")
 }
 
-/// The number of staging shards that spread unfinished files: threads that create files in one
-/// directory block each other.
+/// The number of staging shards. Unfinished files are spread over several directories, because
+/// threads that create files in a single directory block each other.
 const STAGING_SHARD_COUNT: i64 = 8;
 
 /// Returns the path of an unfinished file, made of the number of its item and the [`Fingerprint`]
@@ -102,9 +104,9 @@ pub fn staging_file(out: &Path, item: i64, url: Fingerprint) -> PathBuf {
         .join(format!("{item}-{url:.16}"))
 }
 
-/// Sets the attribute by which a file system separates the shards on disk (ext4, `chattr +T`).
-/// Files created at the same time then do not search the same table for a free inode, and do not
-/// skip the inodes of recently deleted files. Other file systems have no such tables.
+/// Sets an attribute by which ext4 places the shards far apart on disk (`chattr +T`). Threads that
+/// create files in different shards then search different tables for a free inode, and do not have
+/// to skip inodes of recently deleted files. On other file systems, this has no effect.
 pub(crate) fn spread_shards(working: &Path) {
     #[cfg(target_os = "linux")]
     if let Ok(directory) = std::fs::File::open(working)
@@ -126,7 +128,7 @@ fn is_shard(directory: &Path) -> bool {
         .is_some_and(|number| (0..STAGING_SHARD_COUNT).contains(&number))
 }
 
-/// Returns the path beside a complete file at which a job may record the head of its response.
+/// Returns the path at which a job may store the response headers of the complete file `staged`.
 #[must_use]
 pub fn head_file(staged: &Path) -> PathBuf {
     let mut name = staged.as_os_str().to_owned();
@@ -134,8 +136,8 @@ pub fn head_file(staged: &Path) -> PathBuf {
     name.into()
 }
 
-/// Tells whether a name is one of this program: `ITEM-FINGERPRINT`, with the extensions of parts
-/// and heads, or the lock.
+/// Returns whether this program created a file, judged by its name: `ITEM-FINGERPRINT` with the
+/// extensions of partial files and response headers, or the lock.
 fn is_ours(file: &Path) -> bool {
     let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
         return false;
@@ -155,14 +157,14 @@ fn is_ours(file: &Path) -> bool {
 /// The content of the working directory.
 #[derive(Default)]
 pub struct StagingContents {
-    /// The files, inside and outside of shards, including the lock.
+    /// The files of this program, inside and outside of shards, including the lock.
     pub files: Vec<PathBuf>,
     /// The paths of the shards.
     pub shards: Vec<PathBuf>,
 }
 
 impl StagingContents {
-    /// Lists the content, as far as it can be read.
+    /// Lists the content of the working directory. Directories that cannot be read are skipped.
     #[must_use]
     pub fn in_directory(out: &Path) -> Self {
         let entries =

@@ -1,4 +1,4 @@
-//! The hosts of deferred items, watched for an early end of their pause: an operator or another
+//! Watches the hosts of deferred items, because their pause may end early: an operator or another
 //! process may close the breaker.
 
 use std::collections::HashMap;
@@ -9,12 +9,13 @@ use docstokg_hub::{Host, HostWatch, Hub};
 
 use crate::job::AwaitedHost;
 
-/// Maximum number of hosts that are watched at a time. Items of other hosts come back when they are
-/// due.
+/// Maximum number of hosts that are watched at a time. Items of other hosts are queued again only
+/// when they are due.
 const MAX_WATCHED_HOSTS: usize = 1_024;
-/// Maximum number of items of a paused host that come back to probe it.
+/// Maximum number of items that are queued again to probe a paused host.
 const MAX_PROBERS: usize = 8;
-/// The additional delay of all other items, if the breaker is not seen to close.
+/// The additional delay of the items of a paused host that do not probe it. They are queued again
+/// earlier if the breaker is seen to close.
 const OPEN_BREAKER_RETRY_DELAY: Duration = Duration::from_secs(300);
 
 /// The watched hosts.
@@ -25,24 +26,25 @@ pub(crate) struct Watches {
 
 struct WatchedHost {
     watches: Vec<HostWatch>,
-    /// A breaker of the host was seen open. A closed breaker does not end a wait for another
-    /// reason.
+    /// True if a breaker of the host was seen open. Otherwise the items wait for another reason,
+    /// which a closed breaker does not end.
     was_paused: bool,
-    /// The items that come back when the pause may be over.
+    /// The items that probe the host when its pause may be over.
     probers: Probers,
 }
 
-/// The items that come back when the pause of a host may be over, to probe it. The breaker admits
-/// few probes, so the other items rest until the breaker is closed.
+/// The items that are queued again to probe a host when its pause may be over. The breaker admits
+/// only a few probes, so the other items wait until the breaker is closed.
 #[derive(Clone, Copy, Default)]
 struct Probers {
     items: usize,
-    /// The time at which these items come back.
+    /// The time at which the probing items are queued again.
     due: Timestamp,
 }
 
 impl Probers {
-    /// Returns the time at which an item comes back that may be tried at `until`.
+    /// Returns when to queue an item again that may be tried at `until`, and counts the item among
+    /// the probing items if there are fewer than [`MAX_PROBERS`].
     fn place(&mut self, until: Timestamp, now: Timestamp) -> Timestamp {
         if self.due <= now {
             *self = Self {
@@ -66,19 +68,20 @@ impl Watches {
         }
     }
 
-    /// Watches the host of an [`AwaitedHost`], and the source on whose behalf an item waits.
+    /// Watches the host of an [`AwaitedHost`], and the source whose requests wait for the host.
     pub(crate) fn add(&mut self, awaited: &AwaitedHost) {
         self.insert(awaited, false);
     }
 
-    /// Watches again a host that was paused when an item began to wait, and was back before the
-    /// item was in the file. Returns whether the host was watched again: then all its items come
-    /// back.
+    /// Watches a host whose pause ended after an item began to wait and before the item was stored
+    /// in the file. Returns true if the host was not watched: then the next call of
+    /// [`Watches::reopened`] returns the host, and all its items are queued again.
     pub(crate) fn add_missed(&mut self, awaited: &AwaitedHost) -> bool {
         self.insert(awaited, true)
     }
 
-    /// Watches the host of an [`AwaitedHost`], unless it is watched already.
+    /// Watches the host of an [`AwaitedHost`]. Returns false if the host is watched already, or
+    /// cannot be watched.
     fn insert(&mut self, awaited: &AwaitedHost, was_paused: bool) -> bool {
         let AwaitedHost { host, source, .. } = awaited;
         if self.hosts.contains_key(host) || self.hosts.len() >= MAX_WATCHED_HOSTS {
@@ -99,8 +102,8 @@ impl Watches {
         true
     }
 
-    /// Returns the time at which an item comes back that may be tried at `until`. That is `until`,
-    /// or later if enough other items probe the host first.
+    /// Returns when to queue an item again that may be tried at `until`. The time is later than
+    /// `until` if the host is paused and enough other items probe it first.
     pub(crate) fn due(&mut self, host: &str, until: Timestamp, now: Timestamp) -> Timestamp {
         let Some(watched) = self.hosts.get_mut(host) else {
             return until;
@@ -128,14 +131,14 @@ impl Watches {
         reopened
     }
 
-    /// Stops watching hosts without waiting items.
+    /// Stops watching the hosts for which `is_waited_for` returns false.
     pub(crate) fn keep(&mut self, is_waited_for: impl Fn(&str) -> bool) {
         self.hosts.retain(|host, _| is_waited_for(host));
     }
 }
 
-/// Tells whether any [`HostWatch`] has a breaker that is open, or has not yet found its host to be
-/// back.
+/// Returns whether a breaker of any [`HostWatch`] is not closed: it is open, or probes have not yet
+/// shown that the host is back.
 fn is_paused(watches: &[HostWatch]) -> bool {
     watches.iter().any(|watch| !watch.is_closed())
 }

@@ -1,10 +1,11 @@
-//! The list of all sources, and the tables derived from it.
+//! Functions over a list of sources: the search by name, and tables of their services and
+//! credentials.
 
 use std::fmt::Write as _;
 
 use crate::source_spec::{SourceCredential, SourceEndpoint, SourceSpec};
 
-/// A type that a [`SourceSpec`] describes.
+/// A type that has a [`SourceSpec`], such as a source of papers or of ontologies.
 pub trait HasSourceSpec {
     /// Returns the [`SourceSpec`].
     fn source(&self) -> &SourceSpec;
@@ -24,7 +25,7 @@ pub fn named<T: HasSourceSpec>(sources: impl IntoIterator<Item = T>, name: &str)
         .find(|listed| listed.source().name == name)
 }
 
-/// Returns the [`SourceEndpoint`]s of sources.
+/// Returns the [`SourceEndpoint`]s of all sources.
 pub fn endpoints<T: HasSourceSpec + ?Sized + 'static>(
     sources: impl IntoIterator<Item = &'static T>,
 ) -> impl Iterator<Item = &'static SourceEndpoint> {
@@ -32,7 +33,7 @@ pub fn endpoints<T: HasSourceSpec + ?Sized + 'static>(
     sources.into_iter().flat_map(endpoints).copied()
 }
 
-/// Returns the [`SourceCredential`]s of sources.
+/// Returns the [`SourceCredential`]s of all sources.
 pub fn credentials<T: HasSourceSpec + ?Sized + 'static>(
     sources: impl IntoIterator<Item = &'static T>,
 ) -> impl Iterator<Item = &'static SourceCredential> {

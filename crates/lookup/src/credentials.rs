@@ -1,8 +1,8 @@
 //! The credentials that identify the user to services.
 //!
-//! A credential is sent only to the host of its own service. [`secret_headers`] is the only
-//! function that returns credentials for requests, and it compares hosts. Neither `Debug` nor any
-//! error prints a value.
+//! A credential is sent only to the hosts of its own service: [`secret_headers`] is the only
+//! function that puts credentials into requests, and it compares the host first. Neither `Debug`
+//! nor any error prints a credential.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ use url::Url;
 use crate::endpoints::SourceEndpoints;
 use crate::source_spec::SourceCredential;
 
-/// Minimum length of values that are removed from texts: shorter values would remove half of a
-/// text.
+/// Minimum length of a credential that is removed from texts. Removing a shorter value would also
+/// remove many unrelated parts of a text.
 const MIN_REDACTED_LENGTH: usize = 4;
 
-/// An e-mail address, and the credentials of services by their keys.
+/// The e-mail address of the user, and the credentials of services by their configuration keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceCredentials {
     mailto: Option<HiddenText>,
@@ -40,7 +40,7 @@ impl SourceCredentials {
         self.with_key(credential.key, value)
     }
 
-    /// Adds a credential under any key.
+    /// Adds a credential under a key that need not belong to a built-in [`SourceCredential`].
     #[must_use]
     pub fn with_key(mut self, key: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
         self.by_key.insert(key.into(), HiddenText(value.into()));
@@ -65,7 +65,7 @@ impl SourceCredentials {
         revealed(self.by_key.get(key)?)
     }
 
-    /// Returns a text without the credentials and the address, in case a response repeats them.
+    /// Returns a text without the credentials and the e-mail address, which a response may repeat.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         self.mailto
@@ -83,14 +83,14 @@ impl SourceCredentials {
     }
 }
 
-/// Returns a value without surrounding white space; `None` for a blank value, which services would
-/// refuse as a wrong key.
+/// Returns a value without surrounding white space. Returns `None` for a blank value, because a
+/// service would refuse a blank value as a wrong key.
 fn revealed(value: &HiddenText) -> Option<&str> {
     Some(value.0.trim()).filter(|value| !value.is_empty())
 }
 
-/// Returns the headers that identify the user to the host of a URL: only the credentials of that
-/// service, see [`SourceEndpoints::is_recipient`].
+/// Returns the headers that identify the user in a request to `url`. A credential is included only
+/// if [`SourceEndpoints::is_recipient`] permits its service to receive it.
 #[must_use]
 pub fn secret_headers(
     known: impl Iterator<Item = &'static SourceCredential>,

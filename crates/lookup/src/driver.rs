@@ -1,6 +1,6 @@
-//! The driver of look-ups: sends the requests of their steps, and reads the responses.
+//! Runs look-ups: sends the request of each step, and passes the response to the step's reader.
 //!
-//! A reader that panics on a response is a fault of this program. That look-up has no result then,
+//! A reader that panics on a response has a fault of this program. Its look-up then has no result,
 //! and the run continues.
 
 use std::future::{Future, poll_fn};
@@ -14,9 +14,9 @@ use docstokg_bulk::panic_containment::contained;
 use crate::message::{LookupRequest, LookupResponse};
 use crate::step::{BatchStep, LookupStep};
 
-/// Sends the requests of look-ups: the hub in programs, a script in tests.
+/// Sends the requests of look-ups: programs use the hub, and tests use prepared responses.
 pub trait RequestSender: Send + Sync {
-    /// The failure of a request without a response.
+    /// The error of a request that brought no response.
     type Failure: Send;
 
     /// Sends a [`LookupRequest`] and reads the body of its response, into memory or into a file as
@@ -24,7 +24,8 @@ pub trait RequestSender: Send + Sync {
     fn send(&self, request: LookupRequest) -> BoxFuture<'_, Result<LookupResponse, Self::Failure>>;
 }
 
-/// Looks up one subject with a [`LookupStep`]; `None` if reading panicked.
+/// Looks up a single subject. `begin` returns the first [`LookupStep`]. Returns `None` if a reader
+/// panicked.
 pub async fn look_up<'a, T: Send, F: Send>(
     begin: impl FnOnce() -> LookupStep<'a, T, F> + Send,
     sender: &dyn RequestSender<Failure = F>,
@@ -32,8 +33,9 @@ pub async fn look_up<'a, T: Send, F: Send>(
     run_contained(async { run_step(begin(), sender).await }).await
 }
 
-/// Looks up several subjects together. If reading panics, each subject is looked up by itself, and
-/// the subject that makes it panic has `None`. Results are in the order of the subjects.
+/// Looks up several subjects together, and returns the results in the order of the subjects. If a
+/// reader panics, each subject is looked up alone; the result of a subject whose reader panics
+/// again is `None`.
 pub async fn look_up_batch<'a, S: Sync, T: Send, F: Send>(
     subjects: &'a [S],
     begin: impl Fn(&'a [S]) -> BatchStep<'a, T, F> + Send + Sync,
@@ -56,7 +58,7 @@ pub async fn look_up_batch<'a, S: Sync, T: Send, F: Send>(
     results
 }
 
-/// Describes the failure of a look-up whose reader panicked, by the title of its source.
+/// Returns the message for a look-up whose reader panicked. `title` is the name of the source.
 #[must_use]
 pub fn unreadable(title: &str) -> String {
     format!("the answer of {title} could not be read; this is a fault of the program")
@@ -83,7 +85,7 @@ async fn run_step<T: Send, F: Send>(
             }
             LookupStep::Parse(pending) => {
                 let (parse, next) = pending.split();
-                // The next step has the parsed value, or no value if parsing panicked.
+                // The next step gets the parsed value, or `None` if parsing panicked.
                 let _ = run_blocking(parse).await;
                 next()
             }
@@ -91,7 +93,7 @@ async fn run_step<T: Send, F: Send>(
     }
 }
 
-/// Runs a future to its end; `None` if it panicked.
+/// Runs a future to its end. Returns `None` if it panicked.
 async fn run_contained<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     poll_fn(|context| {
@@ -105,8 +107,8 @@ async fn run_contained<T>(work: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-/// Runs all futures together, and returns their results in order. The sender bounds the number of
-/// concurrent requests.
+/// Runs all futures concurrently, and returns their results in order. The [`RequestSender`] bounds
+/// the number of concurrent requests.
 async fn run_all<W: Future>(works: impl Iterator<Item = W>) -> Vec<W::Output> {
     let mut slots: Vec<FutureSlot<W>> = works
         .map(|work| FutureSlot::Running(Box::pin(work)))
@@ -148,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// Responds to every request with its path.
+    /// Responds to every request with the path of its URL as the body.
     struct Echo;
 
     impl RequestSender for Echo {

@@ -1,4 +1,4 @@
-//! The addresses of services: the public addresses, or those of a mirror or a simulated web.
+//! The base URLs of services: their public addresses, or those of a mirror or a simulated web.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use url::Url;
 
 use crate::source_spec::{CredentialRecipient, SourceEndpoint};
 
-/// The addresses of services, by the keys of their endpoints. A service without an entry has its
-/// public [`SourceEndpoint::address`].
+/// The configured base URLs of services, by the keys of their endpoints. A service without an entry
+/// is reached at its public [`SourceEndpoint::address`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceEndpoints(BTreeMap<&'static str, Url>);
 
@@ -15,7 +15,8 @@ impl SourceEndpoints {
     /// Returns the base URL of a service.
     ///
     /// # Panics
-    /// The public address of the endpoint is not a URL, which is a fault of its source.
+    /// If the public address of the endpoint is not a URL, which is a fault in the definition of
+    /// the source.
     #[must_use]
     #[expect(
         clippy::expect_used,
@@ -32,8 +33,8 @@ impl SourceEndpoints {
         self.0.insert(endpoint.key, url);
     }
 
-    /// Returns the URL of a path of a service. The path is encoded, begins with a slash, and may
-    /// have a query. Returns `None` if the result is not a URL.
+    /// Returns the URL of `path` at a service. The path must be percent-encoded, begin with a
+    /// slash, and may have a query. Returns `None` if the result is not a URL.
     #[must_use]
     pub fn with_path(&self, endpoint: &SourceEndpoint, path: &str) -> Option<Url> {
         let base = self

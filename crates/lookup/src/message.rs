@@ -11,44 +11,47 @@ use docstokg_policy::role::Role;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use url::Url;
 
-/// Maximum size of the response of an API, in bytes. A page of a hundred full records is below half
-/// of it. Endless responses of a few services at once stay within the memory of a run.
+/// Maximum size of the response of an API, in bytes: more than twice the size of a page of a
+/// hundred full records. If a few services send endless responses at once, they still fit into
+/// memory.
 const MAX_RECORD_BYTES: u64 = 16 << 20;
 
-/// A GET request. Secrets are separate from other headers, so that they stay out of logs and are
-/// dropped when a redirect leaves the host.
+/// A GET request of a look-up. Secret headers are separate from other headers, so that they are not
+/// logged, and are dropped if a redirect leads to another host.
 #[derive(Clone)]
 pub struct LookupRequest {
     /// The requested URL.
     pub url: Url,
-    /// A file of the user that replaces the response, such as a snapshot of a registry.
+    /// A file from the user that is read instead of sending the request, such as a snapshot of a
+    /// registry.
     pub file: Option<PathBuf>,
-    /// The purpose of the request.
+    /// The [`Role`] whose limits apply to the request.
     pub role: Role,
     /// The name of the source that needs the response.
     pub source: &'static str,
-    /// The kind of request, if the host has a budget for the kind.
+    /// The kind of request, if the host has a separate limit for this kind.
     pub kind: Option<&'static str>,
     /// Headers that may be logged.
     pub headers: HeaderMap,
-    /// Headers that are never logged, and that stay with the host of `url`.
+    /// Headers that are never logged, and are sent only to the host of `url`.
     pub secret_headers: Vec<(HeaderName, HeaderValue)>,
-    /// Maximum size of the body, in bytes; the configured size if absent.
+    /// Maximum size of the body, in bytes; `None` for the configured maximum.
     pub max_body: Option<u64>,
-    /// Maximum number of bytes of the body in memory before it is read; the whole body if absent.
+    /// Maximum number of bytes of the body that are kept in memory: a longer body goes to a
+    /// temporary file. `None` to keep the whole body in memory.
     pub keep_in_memory: Option<usize>,
-    /// All look-ups of a run share the response, so that one request suffices.
+    /// True if all look-ups of a run share the response, so that one request suffices.
     pub is_shared: bool,
 }
 
 impl LookupRequest {
-    /// Creates the request of an API's response.
+    /// Creates a request to an API for metadata.
     #[must_use]
     pub fn metadata(url: Url, source: &'static str) -> Self {
         Self::new(url, Role::Metadata, source).max_body(MAX_RECORD_BYTES)
     }
 
-    /// Creates the request of a page made for people.
+    /// Creates a request for a web page that is made for people.
     #[must_use]
     pub fn landing(url: Url, source: &'static str) -> Self {
         Self::new(url, Role::Landing, source)
@@ -97,8 +100,8 @@ impl LookupRequest {
         self
     }
 
-    /// Limits the bytes of the body in memory before it is read. [`LookupResponse::read`] returns
-    /// all of the body.
+    /// Keeps at most `bytes` of the body in memory: a longer body goes to a temporary file, from
+    /// which [`LookupResponse::read`] reads.
     #[must_use]
     pub const fn keep_in_memory(mut self, bytes: usize) -> Self {
         self.keep_in_memory = Some(bytes);
@@ -112,7 +115,7 @@ impl LookupRequest {
         self
     }
 
-    /// Replaces the response by a file.
+    /// Reads `file` instead of sending the request.
     #[must_use]
     pub fn from_file(mut self, file: PathBuf) -> Self {
         self.file = Some(file);
@@ -144,18 +147,19 @@ pub struct LookupResponse {
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
-    /// The decoded body, or its beginning if the request limits the bytes in memory.
+    /// The decoded body, or only its beginning if the request limits the bytes in memory.
     pub body: Bytes,
     /// The whole body, if the request limits the bytes in memory.
     pub spooled: Option<Arc<SpooledBody>>,
     /// The URL of the response, after redirects.
     pub url: Url,
-    /// The action left to the caller, if the response is a failure.
+    /// The [`Disposition`] of the response, which tells the caller whether to retry if the status
+    /// is a failure.
     pub disposition: Disposition,
 }
 
 impl LookupResponse {
-    /// Creates a response without the hub: a file in its place, or a fixture.
+    /// Creates a response that was not received through the hub: from a file, or for a test.
     #[must_use]
     pub const fn new(url: Url, status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
         Self {
@@ -168,7 +172,7 @@ impl LookupResponse {
         }
     }
 
-    /// Returns the first `most` bytes of the body. The call may block to read them from a file.
+    /// Returns at most the first `most` bytes of the body. The call may block to read a file.
     ///
     /// # Errors
     /// Returns an [`io::Error`] if the file cannot be read.
@@ -180,7 +184,7 @@ impl LookupResponse {
         Ok(self.body.slice(..self.body.len().min(most)))
     }
 
-    /// Returns a header, if its value is text.
+    /// Returns the value of a header; `None` if the header is missing or not text.
     #[must_use]
     pub fn header(&self, name: &HeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())

@@ -9,8 +9,8 @@ use url::Url;
 
 use crate::message::LookupResponse;
 
-/// The [`LookupResponse`]s by URL, each requested once. After a request without a response, the
-/// next look-up sends the request again.
+/// The shared [`LookupResponse`]s by URL. Each URL is requested until there is a response, which
+/// all later look-ups use.
 #[derive(Debug, Default)]
 pub struct SharedResponses(Mutex<HashMap<Url, Arc<OnceCell<LookupResponse>>>>);
 
@@ -19,7 +19,8 @@ impl SharedResponses {
     /// it.
     ///
     /// # Errors
-    /// The request brought no response.
+    /// Returns the error of the request if there is no response. The next caller then sends the
+    /// request again.
     pub async fn get_or_send<F, W>(
         &self,
         url: &Url,

@@ -1,22 +1,24 @@
-//! The description of a source that is known before a look-up: its name, its services, its
-//! credentials.
+//! The static description of a source: its name, its services and its credentials.
 
 use http::{HeaderName, HeaderValue};
 
-/// The description of a source. Configuration keys, help and tables of sources are derived from it.
+/// The static description of a source. Configuration keys, help texts and tables of sources are
+/// derived from it.
 #[derive(Debug)]
 pub struct SourceSpec {
     /// The name in configuration, on the command line and in records.
     pub name: &'static str,
-    /// The name in sentences.
+    /// The name for use in sentences.
     pub title: &'static str,
     /// Further spellings that users may write.
     pub aliases: &'static [&'static str],
-    /// The services; look-ups begin at the first. Empty for sources without requests.
+    /// The services of the source. Look-ups begin at the first; a source that sends no requests has
+    /// none.
     pub endpoints: &'static [&'static SourceEndpoint],
-    /// The credentials that identify the user, in addition to `identity.mailto`.
+    /// The credentials that identify the user to the services, besides the e-mail address
+    /// `identity.mailto`.
     pub credentials: &'static [&'static SourceCredential],
-    /// The rate of the service, if it has a separate rate.
+    /// The rate of the service, if it differs from the default rate.
     pub rate: Option<&'static str>,
     /// The description of the source, for people.
     pub about: &'static str,
@@ -54,13 +56,13 @@ pub struct SourceEndpoint {
 pub struct SourceCredential {
     /// The key of the credential in the configuration.
     pub key: &'static str,
-    /// The environment variable that replaces the key.
+    /// The environment variable that can set the credential in place of the configuration key.
     pub variable: &'static str,
     /// The description of the credential, and the place where users get it.
     pub about: &'static str,
-    /// The effect of a missing credential.
+    /// The behaviour of the source if the credential is not set.
     pub default: &'static str,
-    /// The carrier that brings the credential to the service.
+    /// The part of a request that carries the credential.
     pub sent: CredentialCarrier,
 }
 
@@ -78,9 +80,9 @@ impl SourceCredential {
 /// The part of a request that carries a credential.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CredentialCarrier {
-    /// The query, as an e-mail address.
+    /// The query of the URL has the credential, which is an e-mail address.
     EmailAddress,
-    /// A header.
+    /// A header has the credential.
     Header(SecretHeader),
 }
 
@@ -89,17 +91,17 @@ pub enum CredentialCarrier {
 pub struct SecretHeader {
     /// The name of the header, in lower case.
     pub name: &'static str,
-    /// The text before the credential.
+    /// The text in the header before the credential, such as `Bearer `.
     pub before: &'static str,
-    /// The requests that carry the credential.
+    /// The requests that may carry the credential.
     pub to: CredentialRecipient,
-    /// Another credential without which this credential is not sent.
+    /// Another credential that must be set as well; otherwise this credential is not sent.
     pub beside: Option<&'static SourceCredential>,
 }
 
 impl SecretHeader {
-    /// Returns the header with a credential, marked so that no log shows it. Returns `None` if a
-    /// header cannot contain the credential.
+    /// Returns the header with a credential, marked as sensitive so that no log shows it. Returns
+    /// `None` if the credential has characters that a header cannot contain.
     #[must_use]
     pub fn carrying(&self, credential: &str) -> Option<(HeaderName, HeaderValue)> {
         let mut value = HeaderValue::from_str(&format!("{}{credential}", self.before)).ok()?;
@@ -108,11 +110,11 @@ impl SecretHeader {
     }
 }
 
-/// The requests that carry a credential.
+/// The requests that may carry a credential.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CredentialRecipient {
     /// Requests to these services, at their configured addresses.
     Endpoints(&'static [&'static SourceEndpoint]),
-    /// Requests by https to this host, which refuses every request without the credential.
+    /// Requests over https to this host, which refuses every request without the credential.
     Host(&'static str),
 }

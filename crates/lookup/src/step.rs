@@ -9,10 +9,12 @@ use parking_lot::Mutex;
 
 use crate::message::{LookupRequest, LookupResponse};
 
-/// The next step of a look-up. `T` is its result, `F` a request without a response.
+/// The next step of a look-up. `T` is the type of its result, `F` the error of a request that
+/// brought no response.
 ///
-/// A step is a value: [`PendingRequest::next`] returns the next step for a response. A driver uses
-/// it, and so does a table of responses in a test.
+/// A step is a value, and sends nothing itself. The caller sends the request of a
+/// [`PendingRequest`] and passes the response to [`PendingRequest::next`], so a test needs only a
+/// table of responses.
 #[derive(Debug)]
 #[must_use = "a step does nothing until its request is sent"]
 pub enum LookupStep<'a, T, F> {
@@ -20,12 +22,12 @@ pub enum LookupStep<'a, T, F> {
     Done(T),
     /// A request must be sent.
     Request(Box<PendingRequest<'a, T, F>>),
-    /// A large response must be parsed.
+    /// A response that is expensive to parse must be parsed.
     Parse(Box<PendingParse<'a, T, F>>),
 }
 
-/// A batch of look-ups. After the requests about the whole batch, the result is a [`LookupStep`]
-/// for each subject, in order. These steps are independent of each other.
+/// A batch of look-ups. The first requests are for the batch as a whole. Their result is one
+/// [`LookupStep`] for each subject, in order; these steps are independent of each other.
 pub type BatchStep<'a, T, F> = LookupStep<'a, Vec<LookupStep<'a, T, F>>, F>;
 
 type ResponseReader<'a, T, F> =
@@ -42,7 +44,7 @@ pub struct PendingRequest<'a, T, F> {
     read: ResponseReader<'a, T, F>,
 }
 
-/// A response whose parsing keeps a processor busy, and the function that uses the parsed value.
+/// A response that is expensive to parse, its parser, and the function that uses the parsed value.
 pub struct PendingParse<'a, T, F> {
     parse: ParseJob,
     next: NextStep<'a, T, F>,
@@ -60,7 +62,7 @@ impl<'a, T: 'a, F: 'a> LookupStep<'a, T, F> {
         }))
     }
 
-    /// Creates the step that parses up to `most` bytes of a response beside other work. `next` gets
+    /// Creates the step that parses up to `most` bytes of a response on another thread. `next` gets
     /// the result of `parse`, or `None` if `parse` panicked.
     pub fn parse<P: Send + 'static>(
         response: LookupResponse,
@@ -82,7 +84,7 @@ impl<'a, T: 'a, F: 'a> LookupStep<'a, T, F> {
         }))
     }
 
-    /// Appends a step that uses the result.
+    /// Continues with `next`, which gets the result of this look-up.
     pub fn then<U: 'a>(
         self,
         next: impl FnOnce(T) -> LookupStep<'a, U, F> + Send + 'a,
@@ -105,7 +107,7 @@ impl<'a, T: 'a, F: 'a> LookupStep<'a, T, F> {
 }
 
 impl<'a, T, F> PendingRequest<'a, T, F> {
-    /// Reads the response, or the failure, and returns the next step.
+    /// Passes the response, or the error of the request, to the reader, and returns the next step.
     pub fn next(self, result: Result<LookupResponse, F>) -> LookupStep<'a, T, F> {
         (self.read)(result)
     }

@@ -1,6 +1,6 @@
-//! Remote JSON-LD contexts, loaded through the hub.
+//! Loads remote JSON-LD contexts through the hub.
 //!
-//! The limits of their hosts apply, and only addresses that the [`UrlGate`] allows are loaded.
+//! The rate limits of their hosts apply. Only URLs that the [`UrlGate`] allows are loaded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -17,18 +17,18 @@ use crate::url_check::UrlGate;
 
 /// Maximum size of one context, in bytes.
 const MAX_CONTEXT: u64 = 4 << 20;
-/// Maximum number of contexts that one run loads. An ontology names a few, and the author of a file
-/// could otherwise cause any number of requests.
+/// Maximum number of contexts that one run loads. Real ontologies name a few; without a limit, a
+/// file could cause any number of requests.
 const MAX_CONTEXTS: usize = 64;
 /// Maximum size of all contexts of a run, in bytes: they stay in memory.
 const MAX_TOTAL: u64 = 32 << 20;
 /// Maximum wait for a context.
 const CONTEXT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A loaded context, or the reason why the load failed; empty before the first load.
+/// A loaded context, or the reason for its failed load; empty until the load has ended.
 type LoadedContext = OnceLock<Result<Vec<u8>, String>>;
 
-/// Loads remote contexts through a [`Hub`], each once, within the limits of a run. See
+/// Loads each remote context once through a [`Hub`], within the limits of a run. Implements
 /// [`ContextLoader`].
 pub struct HubContexts {
     hub: Hub,
@@ -69,7 +69,8 @@ impl ContextStore {
 }
 
 impl HubContexts {
-    /// Creates a loader. Its callers run on threads outside of `runtime`, and block there.
+    /// Creates a loader that sends its requests on `runtime`. The loader blocks its callers, so
+    /// they must run on threads outside of `runtime`.
     #[must_use]
     pub fn new(hub: Hub, gate: Arc<UrlGate>, runtime: tokio::runtime::Handle) -> Self {
         Self {
@@ -113,7 +114,7 @@ impl HubContexts {
 impl ContextLoader for HubContexts {
     fn load(&self, url: &str) -> Result<Vec<u8>, String> {
         let loaded = self.contexts.lock().place(url)?;
-        // Other threads that want the same context wait here for the one that loads it.
+        // Other threads that need the same context wait here until the first thread has loaded it.
         loaded
             .get_or_init(|| self.runtime.block_on(self.fetch(url)))
             .clone()

@@ -1,8 +1,8 @@
 //! Ontologies: their sources, their formats, and the library of their versions.
 //!
-//! [`facade`] is for programs that make their own requests and want the same limits: one call
-//! before each attempt. The pull itself does not use the facade, because the hub uses the budget of
-//! a service together with that of its host.
+//! [`facade`] is for other programs, which send their own requests within the same limits: they
+//! call the facade before each attempt. A pull does not use the facade, because the hub checks the
+//! budget of a service together with that of its host.
 
 pub mod config;
 pub mod contexts;

@@ -1,7 +1,7 @@
-//! A common bound on the memory of files that are read at the same time.
+//! Limits the memory for all files that are read at the same time.
 //!
-//! [`FormatLimits`] bound the memory for one file. Many small files
-//! are read at once, but a large file uses the whole budget and is read alone.
+//! [`FormatLimits`] limit the memory for a single file. Many small files are read at the same time,
+//! but a large file uses the whole budget and is read alone.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::format::{FormatLimits, OntologyFormat, Packing};
 const MEMORY_BUDGET_BYTES: u64 = 128 << 20;
 /// Memory to read any file, in bytes: buffers, batches and threads.
 const BASE_FILE_BYTES: u64 = 8 << 20;
-/// Memory per byte of a file, for batches, sorted lines and terms.
+/// Assumed memory per byte of a file, for batches, sorted lines and terms.
 const PER_BYTE: u64 = 4;
-/// Memory per byte of JSON-LD with its keys in any order.
+/// Assumed memory per byte of a JSON-LD file that is not streamed.
 const PER_UNSTREAMED_BYTE: u64 = 70;
 /// Assumed growth of a compressed file; real files grow by 4 to 24.
 const UNPACK_FACTOR: u64 = 20;
 
-/// The memory that is available. Cheap to clone; clones share the memory.
+/// The memory that is still available for reading files. Cheap to clone; clones share the memory.
 #[derive(Clone)]
 pub(crate) struct MemoryBudget(Arc<RemainingMemory>);
 
@@ -45,7 +45,7 @@ pub(crate) struct MemoryShare {
 }
 
 impl MemoryBudget {
-    /// Waits until a file may be read. Call on a thread that may block.
+    /// Blocks the thread until the memory for a file is available, and reserves it.
     pub(crate) fn wait_for(&self, bytes: u64) -> MemoryShare {
         let bytes = bytes.min(MEMORY_BUDGET_BYTES);
         let mut left = self.0.bytes.lock();

@@ -1,9 +1,10 @@
-//! The sources of ontologies: registries, portals, and addresses from the user.
+//! The sources of ontologies: registries, portals, and URLs from the user.
 //!
-//! A source is one file with its [`SourceSpec`] (name, endpoints, credential, rate), its requests
-//! and the reading of responses. A source sends nothing itself: [`OntologySource::begin`] returns
-//! the first [`LookupStep`] of a look-up, and each response gives the next. Names, order,
-//! endpoints, configuration keys and the table of sources are derived from the specs.
+//! Each source is one file with its [`SourceSpec`] (name, endpoints, credential, rate), its
+//! requests and the reading of responses. A source sends nothing itself: [`OntologySource::begin`]
+//! returns the first [`LookupStep`] of a look-up, and each response leads to the next step. The
+//! names and order of sources, the endpoints, the configuration keys and the table of sources are
+//! derived from the specs.
 
 mod absence;
 pub mod bioregistry;
@@ -33,14 +34,14 @@ pub use verdict::{FailedRequest, Verdict};
 
 use crate::wanted_ontology::WantedOntology;
 
-/// Maximum size of a response of a source, in bytes: the whole registry of the OBO Foundry has 0.6
-/// MB.
+/// Maximum size of the response of a source, in bytes. The largest usual response, the OBO
+/// Foundry's whole registry, has 0.6 MB.
 pub(crate) const MAX_RESPONSE_BYTES: u64 = 32 << 20;
 
 /// The next step of a look-up of an ontology.
 pub type LookupStep<'a> = docstokg_lookup::step::LookupStep<'a, SourceOutcome, FailedRequest>;
 
-/// A registry or portal that lists ontologies.
+/// A source of ontologies: a registry, a portal, or URLs from the user.
 pub trait OntologySource: Send + Sync {
     /// Returns the description of the source.
     fn spec(&self) -> &SourceSpec;
@@ -52,8 +53,8 @@ pub trait OntologySource: Send + Sync {
         settings: &'a SourceSettings,
     ) -> LookupStep<'a>;
 
-    /// Begins a look-up after an outage. The host may get only one request as a probe, so the first
-    /// request is the one that may succeed.
+    /// Begins a look-up after a failure. The host may admit only a single request as a probe, so
+    /// the first request should be the one that is most likely to succeed.
     fn begin_again<'a>(
         &'a self,
         wanted: &'a WantedOntology,
@@ -62,8 +63,8 @@ pub trait OntologySource: Send + Sync {
         self.begin(wanted, settings)
     }
 
-    /// Returns the meaning of a refused download's status, if this source has its own meaning for
-    /// it.
+    /// Returns the meaning of an error status of a download, if this source gives the status a
+    /// meaning of its own.
     fn explain_status(&self, _status: StatusCode) -> Option<Absence> {
         None
     }
@@ -80,9 +81,9 @@ impl HasSourceSpec for dyn OntologySource {
 pub enum SourceOutcome {
     /// The locations of the ontology, the best first.
     Found(Vec<OntologyLocation>),
-    /// The source does not have the ontology; another query is useless.
+    /// The source does not have the ontology. A later query would have the same result.
     Absent(Absence),
-    /// The response could not be used; a later query may succeed.
+    /// The response could not be used. A later query may succeed.
     Failed(String),
     /// A request brought no response that the source could read.
     Interrupted(FailedRequest),
@@ -115,7 +116,7 @@ fn json_request(spec: &SourceSpec, url: Url) -> LookupRequest {
     request_for(spec, url, "application/json")
 }
 
-/// Sends a request and reads its response. A request without a response ends the look-up.
+/// Sends a request, and passes its response to `read`. If there is no response, the look-up ends.
 fn requested<'a>(
     request: LookupRequest,
     read: impl FnOnce(&LookupResponse) -> LookupStep<'a> + Send + 'a,
@@ -126,12 +127,12 @@ fn requested<'a>(
     })
 }
 
-/// A source that was examined and is not supported.
+/// A source that was considered but is not supported.
 #[derive(Clone, Copy, Debug)]
 pub struct LeftOut {
     /// The name of the source.
     pub name: &'static str,
-    /// The reason, and the alternative.
+    /// The reason why the source is not supported, and what to use instead.
     pub why: &'static str,
 }
 
@@ -141,11 +142,11 @@ pub const LEFT_OUT: [LeftOut; 1] = [LeftOut {
     why: "Ontobee has no files of its own: it shows what the OBO PURLs lead to; use obo",
 }];
 
-/// The sources before the portals. A new source is its file, its `mod` line and a line here or in
-/// [`LAST`].
+/// The sources that are queried before the portals. To add a source, add its file, its `mod` line,
+/// and a line here or in [`LAST`].
 static FIRST: &[&dyn OntologySource] = &[&obo::Obo, &ols::OLS];
 
-/// The sources after the portals.
+/// The sources that are queried after the portals.
 static LAST: &[&dyn OntologySource] = &[
     &lov::Lov,
     &bioregistry::Bioregistry,
@@ -170,7 +171,7 @@ pub fn named(name: &str) -> Option<&'static dyn OntologySource> {
     catalogue::named(all(), name)
 }
 
-/// Prefix of the names of portals that are not built in.
+/// Prefix of the names of portals that the user has configured.
 pub const CUSTOM: &str = "portal-";
 
 /// Checks the name of a source, and returns its normal form.

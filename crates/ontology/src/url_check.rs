@@ -1,8 +1,9 @@
-//! The check of URLs: https by default, no credentials, and a list of allowed hosts if one is set.
+//! Checks URLs before they are fetched: they must use https by default, have no credentials, and be
+//! on the list of allowed hosts if there is a list.
 //!
-//! The check applies to the first URL of a request and to every redirect. The hub checks for
-//! addresses of the private network, at the moment of connecting. Names that imitate another name
-//! are checked here.
+//! The check applies to the first URL of a request and to every redirect. Host names that imitate
+//! other names are refused here as well. Addresses of private networks behind a host name are
+//! refused by the hub, when it connects.
 
 use std::sync::Arc;
 
@@ -10,14 +11,15 @@ use docstokg_hub::RedirectGate;
 use docstokg_policy::host::Host;
 use url::Url;
 
-/// The rules for URLs that may be fetched.
+/// The rules that a URL must satisfy to be fetched.
 #[derive(Clone, Debug, Default)]
 pub struct UrlGate {
     allowed: Vec<HostPattern>,
     plain: Vec<HostPattern>,
 }
 
-/// A host, with or without a port, or every host below a domain: `*.example.org`.
+/// A pattern that matches a host (with or without a port), every host below a domain
+/// (`*.example.org`), or every host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern {
     /// The host name; `None` for every host.
@@ -46,10 +48,10 @@ pub enum GateError {
     /// The host is not on the list.
     #[error("{0} is not in allowed_hosts; add it there to fetch from it")]
     NotAllowed(String),
-    /// The URL has a port that no list names.
+    /// The URL has a port that neither list of hosts allows.
     #[error("{0} has a port of its own; add it to allowed_hosts as HOST:PORT to fetch from it")]
     Port(String),
-    /// The URL is plain http at a port where https cannot be tried.
+    /// The URL uses plain http on a port where https cannot be tried.
     #[error(
         "{0} is plain http and has no https address to try; add it to plain_http_hosts to fetch \
          from it without encryption"
@@ -58,13 +60,13 @@ pub enum GateError {
     /// The URL names an address of a private network.
     #[error("{0} is an address of a private network; add it to allowed_hosts to fetch from it")]
     Internal(String),
-    /// The name of the host mixes alphabets, to look like another name.
+    /// The host name mixes letters of several alphabets, so that it can look like another name.
     #[error("the host name {0} mixes letters of several alphabets, so that it looks like another")]
     MixedAlphabets(String),
 }
 
 impl HostPattern {
-    /// Reads a host, `HOST:PORT`, `*.DOMAIN` or `*`.
+    /// Reads a pattern: `HOST`, `HOST:PORT`, `*.DOMAIN` or `*`.
     ///
     /// # Errors
     /// A sentence if the text is not in one of these forms.
@@ -117,14 +119,14 @@ impl HostPattern {
 }
 
 impl UrlGate {
-    /// Creates a gate. An empty list of allowed hosts allows every host; plain http is allowed for
-    /// the hosts of `plain` alone.
+    /// Creates a gate. If `allowed` is empty, every host is allowed. Plain http is allowed only for
+    /// the hosts of `plain`.
     #[must_use]
     pub fn new(allowed: Vec<HostPattern>, plain: Vec<HostPattern>) -> Self {
         Self { allowed, plain }
     }
 
-    /// Returns the hosts that may be requested without https.
+    /// Returns the patterns of hosts for which plain http is allowed.
     #[must_use]
     pub fn plain(&self) -> &[HostPattern] {
         &self.plain
@@ -174,7 +176,7 @@ impl UrlGate {
         Ok(url)
     }
 
-    /// Returns the same check as a [`RedirectGate`].
+    /// Returns a [`RedirectGate`] that applies the same check to redirects.
     #[must_use]
     pub fn for_redirects(self: &Arc<Self>) -> RedirectGate {
         let gate = Arc::clone(self);
@@ -182,8 +184,8 @@ impl UrlGate {
     }
 }
 
-/// Returns true if a URL contains an address of a private network as its host. Host names are
-/// judged by the hub, by their addresses.
+/// Returns true if the host of a URL is an IP address of a private network. The hub checks the
+/// addresses of host names.
 fn is_internal(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Ipv4(address)) => docstokg_policy::host::is_internal(address.into()),
@@ -199,8 +201,8 @@ fn shown_host(url: &Url) -> String {
     }
 }
 
-/// Returns true if one label of a host name has letters of Latin and of an alphabet whose letters
-/// look like Latin ones.
+/// Returns true if a label of a host name mixes Latin letters with letters of an alphabet that has
+/// similar letters.
 fn has_mixed_alphabets(host: &str) -> bool {
     let (unicode, _) = idna_to_unicode(host);
     unicode.split('.').any(|label| {
@@ -261,7 +263,7 @@ mod tests {
             assert!(error.contains(wanted), "{url}: {error}");
             assert!(!error.contains("secret"), "{error}");
         }
-        // A name in one alphabet is not an imitation.
+        // A name whose letters are all of one alphabet is not an imitation.
         check(&open, "https://xn--80ak6aa92e.com/").unwrap();
     }
 

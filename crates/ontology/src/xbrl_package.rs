@@ -1,9 +1,10 @@
-//! XBRL taxonomy packages: recognition of an unpacked archive, and the facts that it declares.
+//! Recognises XBRL taxonomy packages among unpacked archives, and reads the facts that they
+//! declare.
 //!
 //! The checks cover:
-//! - The shape of the archive.
-//! - Both records, which must be well-formed.
-//! - Every entry point: a file of the package, or an address that the package does not map.
+//! - The directories and files that a package must have.
+//! - Its two XML records (`taxonomyPackage.xml` and `catalog.xml`), which must be well-formed.
+//! - Every entry point, which must be a file of the package or a URL that the package does not map.
 //!
 //! The taxonomy itself is not loaded. Document types in the records are skipped, never resolved.
 
@@ -22,7 +23,7 @@ use crate::pull::examine::{ExaminedFile, FileFinding};
 /// Maximum size of a record that is read, in bytes.
 const MAX_RECORD: u64 = 8 << 20;
 
-/// The content of the records.
+/// The facts that the records of a package declare.
 #[derive(Debug, Default)]
 struct TaxonomyPackage {
     identifier: Option<String>,
@@ -32,7 +33,7 @@ struct TaxonomyPackage {
     entry_points: Vec<String>,
 }
 
-/// Reads an unpacked package, into a [`FileFinding`].
+/// Examines the directory of an unpacked archive, and returns its [`FileFinding`].
 pub(crate) fn examine(root: &Path, extracted: &[ExtractedFile]) -> io::Result<FileFinding> {
     let top = |file: &ExtractedFile| match file.path.components().next() {
         Some(Component::Normal(name)) if file.path.components().count() > 1 => {
@@ -94,7 +95,7 @@ fn examined(package: TaxonomyPackage, files: usize) -> ExaminedFile {
     }});
     ExaminedFile {
         format: Some("XBRL taxonomy package".to_owned()),
-        // The version of a package is optional, and so is the day of its publication.
+        // Both the version of a package and its publication date are optional.
         versions: package.version.iter().cloned().collect(),
         version: package
             .version
@@ -124,7 +125,8 @@ fn local(name: QName<'_>) -> String {
     name.local_name().as_ref().to_owned()
 }
 
-/// Visits the elements of a record: name, attributes, and the text directly in the element.
+/// Calls `take` for the elements of a record, with the path of names, the attributes and the own
+/// text of the element.
 fn walk(
     text: &str,
     mut take: impl FnMut(&[String], &[(String, String)], Option<&str>),
@@ -211,7 +213,7 @@ fn package(text: &str) -> Result<TaxonomyPackage, String> {
     }
 }
 
-/// Reads the rewrites of a catalog: the prefix of addresses, and its replacement by files.
+/// Reads the rewrite rules of a catalog: each maps a prefix of URLs to a prefix of file paths.
 fn rewrites(text: &str) -> Result<Vec<(String, String)>, String> {
     let mut rewrites = Vec::new();
     walk(text, |path, attributes, _| {
@@ -227,7 +229,8 @@ fn rewrites(text: &str) -> Result<Vec<(String, String)>, String> {
     Ok(rewrites)
 }
 
-/// Returns the file of an address, relative to the records: the longest prefix wins.
+/// Returns the path of the file that a catalog maps a URL to, relative to the records. Of several
+/// matching prefixes, the longest applies.
 fn mapped(address: &str, rewrites: &[(String, String)]) -> Option<String> {
     let fits = rewrites
         .iter()

@@ -1,4 +1,4 @@
-//! A transport that gives a fault to some requests.
+//! A transport for tests in which some requests fail.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use docstokg_hub::transport::{
 };
 use docstokg_policy::classify::Fault;
 
-/// A [`Transport`] in which a function decides on the fault of each request.
+/// A [`Transport`] in which a function decides for each request whether it fails, and how.
 pub struct FaultyTransport<F> {
     inner: Arc<dyn Transport>,
     fault_of: F,
 }
 
 impl<F: Fn(&OutgoingRequest) -> Option<Fault> + Send + Sync> FaultyTransport<F> {
-    /// Wraps a transport. Requests without a fault reach `inner`.
+    /// Wraps a transport. If `fault_of` returns `None`, `inner` sends the request.
     pub fn new(inner: Arc<dyn Transport>, fault_of: F) -> Arc<Self> {
         Arc::new(Self { inner, fault_of })
     }

@@ -1,7 +1,7 @@
 //! Responses that try to harm their readers.
 //!
-//! Tests judge a client by the cost of such a response, and by its work for the other hosts of a
-//! run meanwhile.
+//! Tests measure how much such a response costs a client, and whether the client continues to work
+//! for the other hosts of a run.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub use pages::pages;
 pub use papers::paper;
 pub use targets::{addresses, loopback};
 
-/// Creates faulty papers, each with the name of its fault.
+/// Creates faulty PDFs, each with the name of its fault.
 #[must_use]
 pub fn papers() -> Vec<(&'static str, Vec<u8>)> {
     let mut all = papers::papers();
@@ -36,7 +36,7 @@ pub fn papers() -> Vec<(&'static str, Vec<u8>)> {
     all
 }
 
-/// A hostile response, and the name of its fault.
+/// A hostile response, with the name of its fault.
 #[derive(Clone, Debug)]
 pub struct Attack {
     /// The name of the fault.
@@ -54,11 +54,11 @@ impl Attack {
     }
 }
 
-/// The pause between two pieces of a dripping response.
+/// The pause between two pieces of a response that arrives slowly.
 const DRIP_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Verbatim responses that never end: a name, their beginning, the repeated bytes, and the pause
-/// between.
+/// Responses that never end, each sent exactly as given: a name, the beginning, the bytes that are
+/// repeated, and the pause between repetitions.
 const ENDLESS_REPLIES: [(&str, &str, &str, Duration); 10] = [
     (
         "headers that drip",
@@ -117,7 +117,7 @@ const ENDLESS_REPLIES: [(&str, &str, &str, Duration); 10] = [
     ),
 ];
 
-/// Creates responses that are too slow, or that never end.
+/// Creates responses that arrive too slowly or never end.
 #[must_use]
 pub fn without_end() -> Vec<Attack> {
     let verbatim = ENDLESS_REPLIES.map(|(name, first, again, pause)| {
@@ -126,7 +126,7 @@ pub fn without_end() -> Vec<Attack> {
         Attack::new(name, ScriptedReply::verbatim(200, [first, again]))
     });
     let mut attacks = Vec::from(verbatim);
-    // The order counts: tests use some of them by their position.
+    // Keep this order, because tests use some attacks by their position.
     attacks.insert(
         6,
         Attack::new(
@@ -139,7 +139,7 @@ pub fn without_end() -> Vec<Attack> {
     attacks
 }
 
-/// Creates responses with a correct head, and a body that stops or never ends.
+/// Creates responses with a correct head whose body stops in the middle or never ends.
 fn framed_without_end() -> [Attack; 4] {
     let body = Bytes::from(vec![b'x'; 64 << 10]);
     let pdf = |piece: Piece| {
@@ -169,7 +169,8 @@ fn framed_without_end() -> [Attack; 4] {
     ]
 }
 
-/// Redirects without end: to the same path, to one more character, or to a much longer path.
+/// Creates a redirect that leads to further redirects forever: to the same path, to a path with one
+/// more character, or to a much longer path.
 #[must_use]
 pub fn redirect_without_end(path: &str) -> ScriptedReply {
     match path {

@@ -1,11 +1,13 @@
-//! Scripted origins for tests and demos: limits, outages and faults, and a ledger of all arrivals.
+//! Scripted origins for tests and demos, with limits, outages and faults, and a ledger of all
+//! requests that arrive.
 //!
-//! The same [`OriginScript`] runs in process under virtual time (`Simulation`, `SimTransport`),
-//! where an hour of traffic takes a second, or on real loopback sockets ([`Listener`]). The
-//! [`Ledger`] is the origin's own view, so tests judge by the ledger.
+//! The same [`OriginScript`] can run in two ways. With `Simulation` and `SimTransport`, it runs
+//! within the process under virtual time, where an hour of traffic takes a second. With a
+//! [`Listener`], it runs on real loopback sockets. The [`Ledger`] is the view of the origin, so
+//! tests check it to judge a client.
 //!
-//! The feature `test-util` has the parts for tests: virtual time, TLS, HTTP/2 and `hostile`
-//! responses. The shipped program has the other parts, for `docstokg demo`.
+//! The feature `test-util` adds the parts that only tests need: virtual time, TLS, HTTP/2 and
+//! `hostile` responses. The shipped program contains the other parts, for `docstokg demo`.
 
 #[cfg(feature = "test-util")]
 mod faulty;

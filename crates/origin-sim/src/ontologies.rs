@@ -1,6 +1,7 @@
-//! Simulated registries of ontologies, and the hosts of their files, with the truth about them.
+//! Simulated registries of ontologies and the hosts of their files, with the expected result for
+//! each ontology.
 //!
-//! The responses have the shapes of the real services, including difficult cases:
+//! The responses have the form of the real services, including difficult cases:
 //! - Files behind chains of PURLs.
 //! - A location on the registry's own loopback interface.
 //! - An obsolete entry.
@@ -23,7 +24,7 @@ pub const PORTAL: &str = "data.bioontology.org";
 /// The key that the portal accepts.
 pub const PORTAL_KEY: &str = "demo-key";
 
-/// The limits of the hosts.
+/// The rate limits of the hosts.
 pub const LIMITS: [(&str, &str); 5] = [
     (OBO_REGISTRY, "10/SECOND"),
     (PURL, "10/SECOND"),
@@ -43,26 +44,27 @@ pub struct OntologyTruth {
     pub reason: Option<&'static str>,
 }
 
-/// Simulated ontologies at several registries, with their [`OntologyTruth`].
+/// Simulated ontologies at several registries.
 #[derive(Clone, Debug)]
 pub struct OntologyWorld {
     count: usize,
 }
 
-/// The place of an ontology, and its fault.
+/// The registry that lists an ontology, and its fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OntologyKind {
     /// Listed by the OBO Foundry, behind a PURL.
     Obo,
     /// Listed by OLS, at a public address.
     Ols,
-    /// Listed by OLS with a location in its own network, and with a public version IRI.
+    /// Listed by OLS with a location on the registry's own loopback interface, and with a public
+    /// version IRI.
     OlsLoopback,
     /// Listed by the portal.
     Portal,
-    /// At the portal, and restricted by its licence.
+    /// Listed by the portal, and restricted by its licence.
     Restricted,
-    /// Obsolete in the OBO Foundry, and nowhere else.
+    /// Marked as obsolete by the OBO Foundry, and not listed elsewhere.
     Obsolete,
 }
 
@@ -84,7 +86,7 @@ impl OntologyWorld {
         }
     }
 
-    /// Returns the [`OntologyTruth`] of each ontology.
+    /// Returns the expected result for each ontology.
     #[must_use]
     pub fn truth(&self) -> Vec<OntologyTruth> {
         let truth = |number: usize| {
@@ -137,7 +139,8 @@ fn version(number: usize) -> String {
     format!("2026-{:02}-{:02}", 1 + number % 12, 1 + number % 28)
 }
 
-/// Reads the number of an ontology at the end of a text.
+/// Reads the number of an ontology from its id, such as `demo12`. Returns `None` if the text is not
+/// the id of one of the `count` ontologies.
 fn number(text: &str, count: usize) -> Option<usize> {
     let lower = text.to_ascii_lowercase();
     let digits = lower.strip_prefix("demo")?;
@@ -164,7 +167,7 @@ fn registry(count: usize) -> ScriptedReply {
     ScriptedReply::ok(text).header("content-type", "application/ld+json")
 }
 
-/// Returns an OBO file, or status 304 if the client has it.
+/// Returns an OBO file, or status 304 if the client's validator shows that it has the file.
 fn file(arrival: &Arrival) -> ScriptedReply {
     let name = arrival.path.rsplit('/').next().unwrap_or_default();
     let stem = name.strip_suffix(".obo").unwrap_or(name);

@@ -1,4 +1,4 @@
-//! PDFs that are valid for a reader: one empty page, and given bytes in a stream.
+//! Creates valid PDFs with one empty page, and given bytes in a stream.
 
 /// Returns a PDF with one empty page, and a stream with these bytes.
 #[must_use]
@@ -7,8 +7,8 @@ pub fn carrying(bytes: &[u8]) -> Vec<u8> {
         b"<< /Type /Catalog /Pages 2 0 R /Metadata 4 0 R >>".to_vec(),
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_vec(),
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] >>".to_vec(),
-        // Numbers have a fixed width, so that every file is longer than its content by the same
-        // length.
+        // Numbers have a fixed width, so that a file is always longer than its content by the same
+        // number of bytes.
         [
             format!("<< /Length {:010} >>\nstream\n", bytes.len()).as_bytes(),
             bytes,

@@ -1,12 +1,14 @@
-//! A simulated scholarly web: services by their real names, invented publishers and repositories.
+//! A simulated scholarly web: services under their real names, and invented publishers and
+//! repositories.
 //!
-//! A [`WorkLibrary`] follows from its [`LibraryPlan`]: the same seed gives the same works, bytes
-//! and faults. Its [`origins`](WorkLibrary::origins) respond over plain http in the shapes of the
-//! real services, with limits and faults. The expected results of a client are known beforehand:
-//! [`truth`](WorkLibrary::truth).
+//! A [`WorkLibrary`] is generated from a [`LibraryPlan`]: the same plan gives the same works, bytes
+//! and faults. Its [`origins`](WorkLibrary::origins) respond over plain http in the form of the
+//! real services, with their limits and faults. The results that a client should get are known
+//! beforehand: see [`truth`](WorkLibrary::truth).
 //!
-//! Identifiers in responses are spelt as services spell them, with `https://doi.org/` and the like.
-//! Every URL of a file or page is http, at one of the [`hosts`](WorkLibrary::hosts).
+//! Identifiers in responses are spelt as the services spell them, for example with
+//! `https://doi.org/`. Every URL of a file or page is http, at one of the
+//! [`hosts`](WorkLibrary::hosts).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,7 +45,7 @@ use world::ScholarlyWorld;
 /// The faults of a simulated scholarly web.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Faults {
-    /// No faults: every work is available. Limits apply nevertheless.
+    /// No faults: every work is available. Rate limits still apply.
     None,
     /// The usual faults: bot challenges, outages, stubs, broken and truncated files, wrong
     /// checksums, closed works.
@@ -56,15 +58,15 @@ pub enum Faults {
 pub struct LibraryPlan {
     /// The seed of all works, bytes and faults.
     pub seed: u64,
-    /// Number of works in catalogues.
+    /// Number of works that catalogues list.
     pub works: usize,
-    /// Factor of every limit, so that a demonstration need not take hours.
+    /// Factor by which every rate limit is multiplied, so that a demonstration does not take hours.
     pub scale: u32,
     /// The [`Faults`] of the web.
     pub faults: Faults,
-    /// Number of further works, each in a repository that no catalogue lists.
+    /// Number of further works, which no catalogue lists and only a repository has.
     pub deposits: usize,
-    /// The sizes of files, in bytes.
+    /// The range of the sizes of files, in bytes.
     pub file_bytes: Range<usize>,
 }
 
@@ -81,7 +83,7 @@ impl Default for LibraryPlan {
     }
 }
 
-/// A generated world of works, with its hosts and its truth.
+/// A generated library of works, with the hosts that serve it and the expected results.
 #[derive(Clone, Debug)]
 pub struct WorkLibrary {
     world: Arc<ScholarlyWorld>,
@@ -89,7 +91,7 @@ pub struct WorkLibrary {
     truth: Vec<WorkTruth>,
 }
 
-/// The outage of Unpaywall, as times after the start.
+/// The beginning and end of Unpaywall's outage, as times after the start.
 const UNPAYWALL_OUTAGE: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(4);
 /// The time before the slow publisher begins a response.
 const SLOW_RESPONSE_DELAY: Duration = Duration::from_millis(200);
@@ -115,8 +117,8 @@ impl WorkLibrary {
         }
     }
 
-    /// Returns every host with its limits and its faults, before the first request. See
-    /// [`OriginScript`].
+    /// Returns an [`OriginScript`] for every host, with its limits and faults, in the state before
+    /// the first request.
     #[must_use]
     pub fn origins(&self) -> Vec<OriginScript> {
         let faults = self.world.has_faults();
@@ -205,7 +207,7 @@ impl WorkLibrary {
         })
     }
 
-    /// Returns the names of all hosts, so that connections to them can be directed to a loopback
+    /// Returns the names of all hosts, so that tests can connect these names to a loopback
     /// listener.
     #[must_use]
     pub fn hosts(&self) -> Vec<String> {
@@ -217,26 +219,26 @@ impl WorkLibrary {
         names
     }
 
-    /// Returns the [`InputLine`]s of a user, each with its meaning.
+    /// Returns the list of a user, with the work that each line names.
     #[must_use]
     pub fn input(&self) -> &[InputLine] {
         &self.input
     }
 
-    /// Returns the input lines of a user: the texts of [`input`](Self::input).
+    /// Returns the list of a user as texts, see [`input`](Self::input).
     #[must_use]
     pub fn input_lines(&self) -> Vec<String> {
         self.input.iter().map(|line| line.text.clone()).collect()
     }
 
-    /// Returns the [`WorkTruth`] of each work.
+    /// Returns the expected result for each work.
     #[must_use]
     pub fn truth(&self) -> &[WorkTruth] {
         &self.truth
     }
 
-    /// Returns the limits of the hosts: host, requests, and rate. The requests are `all`, a role
-    /// (`metadata`, `artifact`), or the kind `list`.
+    /// Returns the rate limits of the hosts: the host, the requests that the limit is for, and the
+    /// rate. The requests are `all`, a role (`metadata`, `artifact`), or the kind `list`.
     #[must_use]
     pub fn limits(&self) -> Vec<(String, String, String)> {
         let limits = hosts::limits();
@@ -252,8 +254,8 @@ impl WorkLibrary {
             .collect()
     }
 
-    /// Returns the base URL of a service, by its name in the settings of resolvers: `openalex`,
-    /// `pmc_bucket` and so on. `None` for a service that is not simulated.
+    /// Returns the base URL of a service, by its name in the configuration of sources: `openalex`,
+    /// `pmc_bucket` and so on. Returns `None` for a service that is not simulated.
     #[must_use]
     pub fn endpoint(&self, service: &str) -> Option<String> {
         hosts::endpoint(service)

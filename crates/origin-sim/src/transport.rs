@@ -1,5 +1,5 @@
-//! Origins in process: a transport for the hub under virtual time, with a pool of connections that
-//! must be dialled.
+//! Connects a hub to origins within the process, under virtual time, with a pool of connections
+//! that must be dialled first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct SimTransport {
 }
 
 impl SimTransport {
-    /// Connects a [`SimulatedWeb`] to a [`Simulation`].
+    /// Creates a transport to a [`SimulatedWeb`] that runs in the virtual time of a [`Simulation`].
     #[must_use]
     pub fn new(simulation: &Simulation, web: &SimulatedWeb) -> Arc<Self> {
         Arc::new(Self {
@@ -173,7 +173,8 @@ impl Transport for SimTransport {
     }
 }
 
-/// The end of an exchange, recorded when dropped: the connection then returns to its pool.
+/// The end of an exchange. When this value is dropped, the end is recorded, and the connection
+/// returns to its pool.
 struct ExchangeEnd {
     web: SimulatedWeb,
     simulation: Simulation,

@@ -1,5 +1,5 @@
-//! Grouping of many small changes into commits. A thread takes the changes that arrived during the
-//! last commit, and replies to each caller when its change is safe.
+//! Groups many small changes into few commits. A thread commits the changes that arrived during the
+//! previous commit, and replies to each caller when its change is on disk.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
-/// The time for which a commit waits for the next change.
+/// Maximum time that a commit waits for further changes to join it.
 const COMMIT_GATHER_INTERVAL: Duration = Duration::from_millis(4);
-/// Maximum number of changes that a commit waits for.
+/// A commit waits for further changes only until this many have been collected.
 const MAX_GATHERED_CHANGES: usize = 24;
 
-/// A change of the queue, and the caller that waits for its result.
+/// A change of the queue, with the channel to the caller that waits for its result.
 trait QueueChange: Send {
     /// Makes the change, within a transaction.
     fn make(&mut self, to: &Connection) -> rusqlite::Result<()>;
-    /// Replies to the caller: the change is committed, or nothing was written because of this
-    /// error.
+    /// Replies to the caller: `None` means that the change is committed, an error that nothing was
+    /// written.
     fn answer(self: Box<Self>, failed: Option<rusqlite::Error>);
 }
 
@@ -45,7 +45,7 @@ impl<T: Send, F: FnOnce(&Connection) -> rusqlite::Result<T> + Send> QueueChange
     }
 }
 
-/// The changes that wait for the thread.
+/// The changes that wait for the committing thread.
 #[derive(Default)]
 pub(super) struct Batches {
     state: Mutex<GatheredChanges>,
@@ -59,7 +59,8 @@ struct GatheredChanges {
 }
 
 impl Batches {
-    /// Adds a change. The receiver fails if the thread has ended.
+    /// Adds a change, and returns the receiver of its result. The receiver fails if the thread has
+    /// ended.
     pub(super) fn push<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -74,7 +75,8 @@ impl Batches {
             }));
             state.changes.len()
         };
-        // Between these counts the thread is running, or waits for further changes.
+        // Between these two counts, the thread need not be woken: it is running, or waits for
+        // further changes for a limited time.
         if gathered == 1 || gathered == MAX_GATHERED_CHANGES {
             self.changed.notify_one();
         }
@@ -112,9 +114,8 @@ impl Batches {
     }
 }
 
-/// Commits a batch of [`QueueChange`]s. A change that fails fails its whole batch: nothing is
-/// written, and every caller gets the error. A run whose queue cannot be written ends, and the next
-/// run continues from the last commit.
+/// Commits a batch of [`QueueChange`]s. If one change fails, nothing of the batch is written, and
+/// every caller gets the error. The run then ends, and the next run continues from the last commit.
 fn commit(database: &mut Connection, mut batch: Vec<Box<dyn QueueChange>>) {
     let outcome = database
         .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -130,7 +131,7 @@ fn commit(database: &mut Connection, mut batch: Vec<Box<dyn QueueChange>>) {
     }
 }
 
-/// Copies an error for a further caller.
+/// Copies an error, so that each caller of a failed batch can get it.
 fn copy_of(error: &rusqlite::Error) -> rusqlite::Error {
     let code = error
         .sqlite_error()

@@ -1,17 +1,17 @@
-//! The reading progress of the inputs of a directory, and the summaries of its runs.
+//! Stores how far the inputs of a directory have been read, and the summaries of its runs.
 
 use docstokg_policy::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
 use super::{QueueError, WorkQueue};
 
-/// The name of the cursor for all inputs. No query has this name.
+/// The row of the table `cursors` that is for all inputs together. No query has this name.
 const INPUTS_ROW: &str = "inputs";
 
-/// The reading progress of a query.
+/// The reading progress of a query that has several pages of results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryCursor {
-    /// The position of the next page; `None` at the end.
+    /// The position of the next page, as the service returned it; `None` after the last page.
     pub position: Option<String>,
     /// The number of pages read.
     pub page: u64,

@@ -1,4 +1,4 @@
-//! The events that the tasks of a run send to its loop.
+//! The events that the tasks of a run send to the scheduler's loop.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,19 @@ use crate::queue::LaneBacklog;
 
 /// An event of a task.
 pub(super) enum SchedulerEvent<J: Job> {
-    /// These numbers of items were queued in these lanes.
+    /// Items were queued: the number of new items in each lane.
     Queued(BTreeMap<WorkLaneKey, u64>),
-    /// All inputs have been read.
+    /// The reader of the inputs has ended: all inputs are read, or the run was cancelled.
     AllRead,
-    /// Lanes were found in the file. The number is that of the requested lanes.
+    /// A query for lanes of the file has ended: the maximum number of requested lanes, and the
+    /// lanes found.
     Listed(usize, Vec<LaneBacklog>),
-    /// Items were loaded into memory, with the numbers of requested and found items.
+    /// Items of a lane were loaded into memory: the lane, the requested number, the number found,
+    /// and the items.
     Loaded(WorkLaneKey, usize, usize, Vec<ActiveItem<J>>),
-    /// A step of a lane ended, and these items continue.
+    /// A step of a lane ended, and these items need further steps.
     Stepped(WorkLaneKey, Vec<ActiveItem<J>>),
-    /// An item returned to a lane of the file.
+    /// An item was stored in a lane of the file again.
     PutBack(WorkLaneKey),
     /// An item was deferred until a time, and waits for this host.
     Deferred(Timestamp, AwaitedHost),
@@ -32,7 +34,8 @@ pub(super) enum SchedulerEvent<J: Job> {
     Broken(RunError),
 }
 
-/// Sends the [`SchedulerEvent`] of a task, even if the task panics or is dropped.
+/// Sends the [`SchedulerEvent`] of a task. If the task panics or is dropped before, an event is
+/// sent that ends the run.
 pub(super) struct EventSender<J: Job>(Option<mpsc::UnboundedSender<SchedulerEvent<J>>>);
 
 impl<J: Job> EventSender<J> {

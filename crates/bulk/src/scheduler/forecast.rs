@@ -1,4 +1,4 @@
-//! The forecast of a run's end, with queries to the hub about the sites that take longest.
+//! Forecasts the end of a run. The hub is queried about the sites that take longest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,18 +16,19 @@ use crate::remaining::{
     DeferredWork, HostBacklog, LanePaces, LaneQueue, MAX_SITES, end_of_run, times,
 };
 
-/// The time within which deferred items of a host are computed together.
+/// Deferred items of a host form a group if they become due within this time of each other.
 const DUE_TOGETHER: Duration = Duration::from_secs(10);
-/// Maximum number of such groups of a host. Later items take as long as the pace so far indicates.
+/// Maximum number of groups of a host whose end is computed from its limits. The end of later
+/// groups follows from the pace so far.
 const MAX_GROUPS: usize = 4;
 
-/// The time of the last of some requests to a site.
+/// The time until the last of a number of requests to a site is sent.
 struct SiteEnd {
     after: Duration,
     pause: Option<SitePause>,
 }
 
-/// The time of a forecast, on both clocks.
+/// The current time of a forecast, on both clocks.
 #[derive(Clone, Copy)]
 struct ForecastTime {
     boot: BootInstant,
@@ -35,7 +36,8 @@ struct ForecastTime {
 }
 
 impl<J: Job> Scheduler<J> {
-    /// Computes the end of the run, and records it.
+    /// Computes the expected end of the run, and records it in the
+    /// [`RunProgress`](crate::progress::RunProgress).
     pub(super) async fn forecast(
         &self,
         queues: &[LaneQueue],
@@ -84,7 +86,7 @@ impl<J: Job> Scheduler<J> {
             self.context.progress.set_end(None);
             return;
         }
-        // The hosts with most items are computed exactly.
+        // Only the hosts with most items are computed from their limits.
         waits.sort_by_key(|wait| std::cmp::Reverse(wait.items()));
         for (rank, wait) in waits.iter().enumerate() {
             let groups = if rank < MAX_SITES { MAX_GROUPS } else { 0 };
@@ -94,8 +96,8 @@ impl<J: Job> Scheduler<J> {
         self.context.progress.set_end(end);
     }
 
-    /// Returns the time by which requests to a site have been sent, if the first may go after
-    /// `from`. `None` if nothing is known about them.
+    /// Returns the time until all requests in `demands` to a site are sent, if the first may be
+    /// sent after `from`. Returns `None` if neither limits nor a pace are known.
     async fn site_end(
         &self,
         site: &SiteKey,
@@ -132,8 +134,9 @@ impl<J: Job> Scheduler<J> {
         site.unwrap_or_else(|_| host.into())
     }
 
-    /// Returns the expected end of the items that wait for a host, in addition to its queued items.
-    /// The first `exact` groups are computed from the limits of the host.
+    /// Returns the expected end of each group of items that wait for a host, if the requests in
+    /// `queued` are sent as well. The first `exact` groups are computed from the limits of the
+    /// host.
     async fn deferred(
         &self,
         wait: &HostBacklog,
@@ -157,7 +160,7 @@ impl<J: Job> Scheduler<J> {
             let (alone, all) = (demand(items), demand(together));
             let mut after = from + length_by_pace(&alone);
             if index < exact {
-                // The requests begin when they are due, after all earlier ones.
+                // The requests of a group begin when they are due, and after all earlier requests.
                 let with_earlier = joined(queued, all);
                 let ends = [
                     self.site_end(&site, &[alone], from, paces, now).await,
@@ -189,7 +192,7 @@ impl<J: Job> Scheduler<J> {
     }
 }
 
-/// Adds a [`RoleDemand`] to that of the same role.
+/// Returns the demands with `more` added to the demand of the same role, if there is one.
 fn joined(queued: &[RoleDemand], more: RoleDemand) -> Vec<RoleDemand> {
     let mut demands = queued.to_vec();
     match demands.iter_mut().find(|demand| demand.role == more.role) {
@@ -199,7 +202,7 @@ fn joined(queued: &[RoleDemand], more: RoleDemand) -> Vec<RoleDemand> {
     demands
 }
 
-/// Returns the time of requests at their pace alone.
+/// Returns the time that requests take at their current pace, without regard to limits.
 fn length_by_pace(demand: &RoleDemand) -> Duration {
     times(demand.distance, demand.requests)
 }

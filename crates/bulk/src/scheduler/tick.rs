@@ -14,7 +14,7 @@ use crate::lane::WorkLaneKey;
 use crate::lanes::ScheduleAction;
 use crate::remaining::{HostBacklog, LaneQueue};
 
-/// Maximum number of due items that are claimed at a time.
+/// Maximum number of due items that one query claims.
 const DUE_AT_A_TIME: usize = 200;
 /// Minimum interval between two forecasts.
 const ESTIMATE_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,8 +63,8 @@ impl<J: Job> Schedule<J> {
         most.is_some_and(|most| self.run.context.progress.bytes() >= most)
     }
 
-    /// Returns items that have not been started to the file. Returns the [`RunEnd`] after the last
-    /// step.
+    /// Stores items that have not been started in the file. Returns the [`RunEnd`] once the last
+    /// active step has ended.
     async fn wind_down(&mut self) -> Result<Option<RunEnd>, RunError> {
         for (lane, item) in self.lanes.drain() {
             self.put_back(item, lane);
@@ -84,10 +84,10 @@ impl<J: Job> Schedule<J> {
         }))
     }
 
-    /// Waits for deferred items, or ends the run, because no step can be started.
+    /// Decides what to do when no step can be started: wait for deferred items, or end the run.
     async fn wait_or_end(&mut self) -> Result<Option<RunEnd>, RunError> {
         let Some(due) = self.due else {
-            // The counts are in memory only; the file is authoritative.
+            // The counts in memory may be wrong, so check the file.
             if self.run.context.queue.backlog(None, 1).await?.is_empty() {
                 return Ok(Some(RunEnd::Complete));
             }
@@ -104,7 +104,8 @@ impl<J: Job> Schedule<J> {
         Ok(Some(RunEnd::Deferred { left, due_in }))
     }
 
-    /// Tells whether the network, and a host that items wait for, may be back in time.
+    /// Returns whether to continue to wait: the network, or a host that items wait for, may be back
+    /// within the maximum wait.
     fn is_worth_waiting(&self, now: Timestamp) -> bool {
         let max_wait = self.run.limits.max_wait;
         let lost_since = self.run.context.connectivity.lost_since();
@@ -119,13 +120,14 @@ impl<J: Job> Schedule<J> {
         self.run.context.progress.waiting().iter().any(is_worth)
     }
 
-    /// Returns the time since a host last responded to this process.
+    /// Returns the time since a host last responded to this process; `None` if it never did.
     pub(super) fn served_ago(&self, host: &str) -> Option<Duration> {
         let served = self.run.context.hub.last_served(&Host::parse(host).ok()?)?;
         Some(self.run.context.clock.runtime().boot().since(served))
     }
 
-    /// Returns the time since which every request of this process to a host failed.
+    /// Returns for how long every request of this process to a host has failed; zero if the last
+    /// request succeeded.
     pub(super) fn failing_for(&self, host: &str) -> Duration {
         let context = &self.run.context;
         let host = Host::parse(host).ok();
@@ -135,7 +137,7 @@ impl<J: Job> Schedule<J> {
         })
     }
 
-    /// Plans all deferred items again, because the network is back.
+    /// Queues all deferred items again at once, because the network is back.
     async fn replan(&mut self) -> Result<(), RunError> {
         let items = self.run.context.queue.replan::<J::State>().await?;
         if items > 0 {
@@ -146,7 +148,7 @@ impl<J: Job> Schedule<J> {
         Ok(())
     }
 
-    /// Plans again the items of hosts that are available earlier than expected.
+    /// Queues again the deferred items of hosts whose pause has ended earlier than expected.
     async fn resume_reopened(&mut self) -> Result<(), RunError> {
         for host in self.watches.reopened() {
             if let Ok(name) = Host::parse(&host) {
@@ -169,11 +171,13 @@ impl<J: Job> Schedule<J> {
         Ok(())
     }
 
-    /// Computes the expected end of the run, at intervals.
+    /// Starts a forecast of the run's end, unless the last began less than [`ESTIMATE_INTERVAL`]
+    /// ago.
     fn estimate(&mut self) {
         let now = self.run.context.clock.runtime().boot();
         let is_recent = |last| now.since(last) < ESTIMATE_INTERVAL;
-        // A running computation, which may wait for a slow store, shares the paces.
+        // A further reference to the paces means that an earlier forecast is still running, perhaps
+        // because it waits for a slow store.
         if self.estimated.is_some_and(is_recent) || Arc::strong_count(&self.paces) > 1 {
             return;
         }
@@ -193,7 +197,7 @@ impl<J: Job> Schedule<J> {
         }));
     }
 
-    /// Lists the hosts that items wait for, each as a [`HostBacklog`].
+    /// Returns the deferred items of each host, with the time for which the host has been silent.
     fn backlogs(&self) -> Vec<HostBacklog> {
         let now = self.run.context.clock.now();
         let backlog = |(host, dues): (String, Vec<(Timestamp, u64)>)| {

@@ -1,4 +1,4 @@
-//! Builds a [`Facade`]: every part except the settings has a default.
+//! Builds a [`Facade`]: everything but the settings has a default.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl FacadeBuilder {
         self
     }
 
-    /// Keeps state in this [`StateStore`], in place of the one of the settings.
+    /// Keeps state in this [`StateStore`] instead of the store that the settings name.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn StateStore>) -> Self {
         self.store = Some(store);
@@ -71,23 +71,23 @@ impl FacadeBuilder {
         self
     }
 
-    /// Receives a sentence when the shared store becomes unavailable, and when it is available
-    /// again.
+    /// Sets the function that receives a message when the shared store becomes unavailable, and
+    /// when it is available again.
     #[must_use]
     pub fn notice(mut self, notice: AvailabilityNotice) -> Self {
         self.notice = notice;
         self
     }
 
-    /// Sets the groups of hosts that share one operator's limit, in place of the built-in groups.
-    /// The budgets of a group are kept at one site, for the hub and for the facade.
+    /// Replaces the built-in groups of hosts that share the limit of one operator. The hub and the
+    /// facade keep the budgets of all hosts of a group together.
     #[must_use]
     pub fn sites(mut self, sites: &[SiteConfig]) -> Self {
         self.sites = Some(sites.to_vec());
         self
     }
 
-    /// Builds the [`Facade`], with every known service ready.
+    /// Builds the [`Facade`]. Every service that the settings name is ready to use.
     ///
     /// # Errors
     /// A [`StoreError`] if the shared directory cannot be used.
@@ -117,7 +117,7 @@ impl FacadeBuilder {
     }
 }
 
-/// Returns the site of each host that shares a limit with others.
+/// Returns the hosts that share a limit with other hosts, each with the site that has the limit.
 fn joined_hosts(sites: Option<Vec<SiteConfig>>) -> JoinedHosts {
     let shipped = || docstokg_hub::config::load::shipped().map(|config| config.sites);
     let sites = sites.unwrap_or_else(|| shipped().unwrap_or_default());
@@ -128,8 +128,8 @@ fn joined_hosts(sites: Option<Vec<SiteConfig>>) -> JoinedHosts {
     Arc::new(hosts.collect())
 }
 
-/// Returns the function that opens the store of the settings. A child process calls the function
-/// again.
+/// Returns the function that opens the store of the settings. The function is called in each
+/// process that uses the facade, because a child process needs its own connection.
 fn open_store(
     limits: &Arc<RateLimits>,
     runtime: &Arc<dyn Runtime>,
@@ -149,7 +149,7 @@ fn open_store(
     })
 }
 
-/// Opens the state in a directory that processes share, with the programs among them.
+/// Opens the state in the directory that processes share.
 fn shared(
     directory: &Path,
     clock: Arc<dyn Clock>,

@@ -1,4 +1,4 @@
-//! The state of each key: its windows, their use, and the time of the next request.
+//! Reports the state of each key: its windows, their use, and the time until the next request.
 
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ use super::{Facade, registry};
 pub struct KeyDiagnosis {
     /// The service and host of the budget.
     pub key: ServiceKey,
-    /// The windows of the key, each with the permits that are used; empty if the key has no limit.
+    /// The windows of the key, each with the number of permits in use; empty if the key has no
+    /// limit.
     pub windows: Vec<(Window, u64)>,
-    /// The rate per second that each [`Window`] allows in the long run.
+    /// The average rate per second that each of the `windows` allows, in the same order.
     pub per_second: Vec<f64>,
     /// Remaining time of the key's cooldown, if there is one.
     pub cooldown: Option<Duration>,
-    /// The time until a request of weight 1 may be sent, if no other request comes first.
+    /// The time until a request of weight 1 may be sent, if no other request is sent before.
     pub eligible_in: Duration,
 }
 

@@ -1,8 +1,8 @@
 //! The state of a single key: its windows, its state in the store, and the queue of its callers.
 //!
-//! The budget is that of the service in the site of the host, the one that the hub uses in a pull:
-//! programs that share a store share the budget. The cooldown of a key is a block of a separate
-//! site, so that a cooldown delays the key and not the host.
+//! A pull of ontologies uses the same budget through the hub: the budget of the service at the site
+//! of the host. So programs that share a store also share the budget. The cooldown of a key is kept
+//! at a separate site of the store, so that it delays the key and not the host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,13 +23,13 @@ use super::error::{AcquireError, Hint};
 use super::key::ServiceKey;
 use super::rate::short;
 
-/// Wait before the next query for a slot that other callers use.
+/// Wait before a caller tries again to get a slot, while all slots are in use by other callers.
 const SLOT_RETRY: Duration = Duration::from_millis(25);
 
-/// A [`ServiceKey`] with its limits, as this process sees them.
+/// A [`ServiceKey`] with its windows, its handles to the store, and its waiting callers.
 pub(super) struct KeyEntry {
     pub(super) key: ServiceKey,
-    /// The windows, as events show them.
+    /// The windows in the text form of events, such as `8/s`.
     pub(super) rates: Arc<[String]>,
     /// The windows; `None` if the key has no limit.
     pub(super) windows: Option<Arc<Windows>>,
@@ -37,17 +37,18 @@ pub(super) struct KeyEntry {
     budget: usize,
     cooldown: Arc<dyn SiteHandle>,
     policy: Arc<LanePolicy>,
-    /// The queue of waiting callers, first come first served: only the first has a reservation.
+    /// The lock that waiting callers queue for, first come first served. Only its holder has a
+    /// reservation in the store.
     queue: Mutex<()>,
     /// The total weight of the waiting callers.
     waiting: AtomicU32,
 }
 
-/// The way in which a permit was reached.
+/// The way to a permit: with or without a wait.
 enum PermitPath {
-    /// Without a wait.
+    /// The permit was acquired without a wait.
     AtOnce,
-    /// After a wait, during which a cooldown of the key may have begun.
+    /// The permit was acquired after a wait. A cooldown of the key may have begun during the wait.
     AfterWait(Permit),
 }
 
@@ -58,7 +59,7 @@ impl KeyEntry {
         store: &dyn StateStore,
         site: &SiteKey,
     ) -> Self {
-        // The origin counts arrivals, which are a little later than permits.
+        // The origin counts requests when they arrive, which is a little after their permit.
         let guard = Duration::from_millis(10);
         let site = store.site(site);
         let budget = site.budget(&BudgetKey::Service(Arc::clone(key.service())));
@@ -94,8 +95,8 @@ impl KeyEntry {
         }
     }
 
-    /// Blocks the key. If the current cooldown lasts at least as long, nothing changes, and its
-    /// remaining time is returned.
+    /// Blocks the key for `length`, and returns `None`. If a cooldown is in force that lasts at
+    /// least as long, nothing changes, and its remaining time is returned.
     pub(super) async fn begin_cooldown(
         &self,
         length: Duration,
@@ -108,7 +109,7 @@ impl KeyEntry {
         Ok(None)
     }
 
-    /// Returns the remaining time of the key's cooldown.
+    /// Returns the remaining time of the key's cooldown; `None` if no cooldown is in force.
     pub(super) async fn cooldown_left(&self) -> Result<Option<Duration>, StoreError> {
         let view = self.cooldown.view().await?;
         Ok(view.open_until().map(|(until, _)| until.since(view.now)))
@@ -119,8 +120,8 @@ impl KeyEntry {
         self.site.view().await
     }
 
-    /// Returns the used permits of each [`Window`], and the time until a request of weight 1 may be
-    /// sent.
+    /// Returns each [`Window`] with its number of permits in use, and the time until a request of
+    /// weight 1 may be sent.
     pub(super) fn usage(&self, view: &SiteView) -> (Vec<(Window, u64)>, Duration) {
         let Some(windows) = &self.windows else {
             return (Vec::new(), Duration::ZERO);
@@ -152,7 +153,7 @@ impl KeyEntry {
         self.windows.iter().map(cost).collect()
     }
 
-    /// Acquires a permit without a wait, or returns the refusal.
+    /// Acquires a permit without a wait, or returns the error that says when to try again.
     pub(super) async fn acquire_now(
         &self,
         weight: u32,
@@ -181,12 +182,12 @@ impl KeyEntry {
             Answered::Queue { .. } => {
                 Err(self.exceeded(None, Duration::ZERO, Some(Hint::Queue(waiting))))
             }
-            // A caller without patience never gets a wait as the decision.
+            // The store never decides that a caller must wait if the caller does not want to wait.
             _ => Err(self.exceeded(None, Duration::ZERO, None)),
         }
     }
 
-    /// Acquires a permit, after any wait.
+    /// Acquires a permit, however long the wait.
     pub(super) async fn acquire_later(
         &self,
         weight: u32,
@@ -213,7 +214,8 @@ impl KeyEntry {
                     if self.cooldown_left().await?.is_none() {
                         return Ok(());
                     }
-                    // The cooldown began while this caller slept: do not send during a cooldown.
+                    // The cooldown began while this caller slept: release the permit and wait
+                    // again.
                     self.site.leave(&ask, permit.id, Some(permit.stamp)).await?;
                 }
             }
@@ -233,8 +235,8 @@ impl KeyEntry {
         Ok(())
     }
 
-    /// Repeats an [`AdmissionRequest`] until it is admitted, and sleeps in between as each decision
-    /// says.
+    /// Repeats an [`AdmissionRequest`] until it is admitted. Between two attempts, the call sleeps
+    /// until the time that the store's decision names.
     async fn enter(
         &self,
         ask: &AdmissionRequest,
@@ -283,8 +285,8 @@ impl KeyEntry {
         }
     }
 
-    /// Releases the lease of a probe: the facade never sees the result of the request, so the
-    /// request cannot serve as one.
+    /// Releases the permit if it is for a probe of the breaker. The facade never learns the result
+    /// of the request, so the request cannot be the probe.
     async fn release_probe(&self, ask: &AdmissionRequest, permit: &Permit) {
         if permit.probe {
             let _ = self.site.leave(ask, permit.id, None).await;
@@ -319,7 +321,7 @@ impl KeyEntry {
     }
 }
 
-/// Counts a waiting caller of a [`KeyEntry`], with its weight, until dropped.
+/// Adds the weight of a caller to the waiting weight of a [`KeyEntry`], until dropped.
 struct WaitingCaller<'a>(&'a KeyEntry, u32);
 
 impl<'a> WaitingCaller<'a> {
@@ -335,7 +337,7 @@ impl Drop for WaitingCaller<'_> {
     }
 }
 
-/// A reservation in the store, released if its caller stops waiting.
+/// A reservation in the store, which is released if its caller stops waiting.
 struct StoreReservation<'a> {
     site: &'a dyn SiteHandle,
     ask: &'a AdmissionRequest,

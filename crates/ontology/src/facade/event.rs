@@ -22,7 +22,7 @@ use super::key::ServiceKey;
 pub struct EventContext {
     /// The id of the run.
     pub run_id: Arc<str>,
-    /// The fingerprint of the settings in force.
+    /// The fingerprint of the settings in use.
     pub config_hash: Arc<str>,
 }
 
@@ -31,7 +31,7 @@ pub struct EventContext {
 pub enum AcquireOutcome {
     /// The request may be sent.
     Ok,
-    /// A limit was reached, and the caller did not want to wait.
+    /// A limit was reached, and the caller did not accept a wait.
     Exceeded,
     /// The attempt failed with another error.
     Error,
@@ -49,7 +49,7 @@ impl AcquireOutcome {
     }
 }
 
-/// Something that the facade did, for a [`FacadeObserver`].
+/// An event of the facade, for a [`FacadeObserver`].
 #[derive(Clone, Debug)]
 pub struct FacadeEvent {
     /// The time of the event.
@@ -74,7 +74,7 @@ pub enum FacadeEventKind {
         weight: u32,
         /// The [`AcquireMode`]: wait or fail.
         mode: AcquireMode,
-        /// The wait of the caller, in milliseconds.
+        /// The time that the caller waited, in milliseconds.
         blocked_ms: f64,
         /// The outcome of the attempt.
         outcome: AcquireOutcome,
@@ -133,13 +133,14 @@ impl FacadeEvent {
     }
 }
 
-/// Receives every [`FacadeEvent`]. Must not block.
+/// Receives every [`FacadeEvent`]. Implementations must not block.
 pub trait FacadeObserver: Send + Sync {
     /// Receives an event of the facade.
     fn note(&self, event: &FacadeEvent);
 }
 
-/// Flag that refuses symbolic links: events would be written to the target of the link.
+/// The flag of `open` that refuses symbolic links, so that events are never written to the target
+/// of a link.
 const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
 /// A [`FacadeObserver`] that appends events to a file, one JSON object per line.
@@ -147,7 +148,7 @@ const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 pub struct JsonLines(Mutex<File>);
 
 impl JsonLines {
-    /// Opens a file to append to. A new file is readable by its owner alone.
+    /// Opens a file to append to. If the file is new, only its owner can read it.
     ///
     /// # Errors
     /// The I/O error if the file cannot be opened, or is a symbolic link.
@@ -170,8 +171,8 @@ impl JsonLines {
 impl FacadeObserver for JsonLines {
     fn note(&self, event: &FacadeEvent) {
         let line = format!("{}\n", escape_controls(event.to_json().to_string()));
-        // One write per line, so that lines of several processes do not mix. On a full disk events
-        // are lost, but no request fails.
+        // Write each line in a single call, so that lines of several processes do not mix. If the
+        // disk is full, events are lost, but no request fails.
         let _ = self.0.lock().write_all(line.as_bytes());
     }
 }

@@ -10,20 +10,20 @@ pub const ANY_SERVICE: &str = "_";
 /// The host name that stands for any host.
 pub const ANY_HOST: &str = "default";
 
-/// A service on a host. Either may be missing: `_:www.ebi.ac.uk`, `ols:default`.
+/// A service on a host. A key may be for any service or any host: `_:www.ebi.ac.uk`, `ols:default`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey {
     service: Arc<str>,
     host: Arc<str>,
 }
 
-/// The reason why a text is not a [`ServiceKey`].
+/// The reason why a text is not a valid [`ServiceKey`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Not the name of a service.
+    /// The text is not a valid name of a service.
     #[error("'{0}' is not the name of a service: use letters, digits, '.', '-' and '_'")]
     Service(String),
-    /// Not the name of a host.
+    /// The text is not a valid name of a host.
     #[error("'{host}' is not a host: {why}")]
     Host {
         /// The text of the host.
@@ -31,7 +31,7 @@ pub enum KeyError {
         /// The reason why the host is invalid.
         why: String,
     },
-    /// The text has not the form `service:host`.
+    /// The text does not have the form `service:host`.
     #[error("'{0}' is not a key: write SERVICE:HOST, for instance ols:www.ebi.ac.uk")]
     Form(String),
 }

@@ -1,4 +1,4 @@
-//! The keys of one process, created at their first use.
+//! The keys that one process has used, each created at its first use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::error::AcquireError;
 use super::key::ServiceKey;
 use super::settings::RateLimits;
 
-/// Number of keys above which keys without a caller are dropped.
+/// Number of keys above which keys that no caller is using are dropped from memory.
 const MAX_KEYS: usize = 4_096;
 
-/// Hosts that share one operator's limit, each with the [`SiteKey`] of its site in the store.
+/// The hosts that share the limit of one operator, each with the [`SiteKey`] that has the limit.
 pub(super) type JoinedHosts = Arc<HashMap<String, SiteKey>>;
 
-/// Opens the store, once in each process.
+/// The function that opens the store; called once in each process.
 pub(super) type OpenStore = Box<dyn Fn() -> Result<Arc<dyn StateStore>, StoreError> + Send + Sync>;
 
 /// The [`KeyEntry`]s of one process.
@@ -67,8 +67,7 @@ impl KeyRegistry {
         let store = self.store.as_ref().map_err(Clone::clone)?;
         let mut entries = self.entries.write();
         if entries.len() >= MAX_KEYS {
-            // The store has the used permits of dropped keys; a key that is used again finds them
-            // there.
+            // The store still has the permits in use of a dropped key, for the next use of the key.
             entries.retain(|_, entry| Arc::strong_count(entry) > 1);
         }
         let windows = self.limits.windows(key.service());

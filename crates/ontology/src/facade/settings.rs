@@ -1,4 +1,4 @@
-//! The facade's settings: a default rate, rates of services, and the location of their state.
+//! The facade's settings: a default rate, rates of services, and the directory of their state.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ section! {
     }
 }
 
-/// The rate of services without a separate rate; `None` for no limit.
+/// The rate of each service without a rate of its own; `None` for no limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultRate(pub Option<Vec<Window>>);
 
@@ -44,7 +44,7 @@ pub struct ServiceRates(pub BTreeMap<Arc<str>, Vec<Window>>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Engine;
 
-/// The settings in force, resolved from [`RateLimitSettings`].
+/// The settings in use, after [`RateLimitSettings`] were resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimits {
     /// The windows of services without a separate rate; `None` for no limit.
@@ -71,7 +71,8 @@ impl RateLimits {
             .map(Vec::as_slice)
     }
 
-    /// Converts the settings in force to [`RateLimitSettings`], for their fingerprint.
+    /// Converts resolved settings back to [`RateLimitSettings`], from which their fingerprint is
+    /// made.
     pub(super) fn to_settings(&self) -> RateLimitSettings {
         let set =
             |path: &PathBuf| SourcedValue::new(path.display().to_string(), ValueSource::Program);
@@ -131,7 +132,8 @@ impl RateLimitSettings {
     }
 }
 
-/// Reads the settings from environment variables, as a layer. Empty variables count as unset.
+/// Reads the settings from environment variables, as a layer of the configuration. Empty variables
+/// count as unset.
 pub fn environment(
     variables: &[(String, String)],
     problems: &mut Vec<ConfigProblem>,
@@ -149,7 +151,7 @@ pub fn environment(
         .unwrap_or_default()
 }
 
-/// The variables, each with its key.
+/// The environment variables, each with the key that it sets.
 pub const VARIABLES: [(&str, &str); 3] = [
     ("ONTOFETCH_RATELIMIT_DEFAULT", "default"),
     ("ONTOFETCH_RATELIMIT_PER_SERVICE", "per_service"),

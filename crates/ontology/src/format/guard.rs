@@ -1,9 +1,9 @@
 //! Readers between a file and its parser that refuse input with excessive costs.
 //!
-//! The parsers stream, but they trust their input with depth, lengths and expansion. A guard passes
-//! the bytes on, follows just enough of the syntax to count, and fails the read if a limit is
-//! exceeded. Its findings are kept in a [`GuardReport`] that the caller shares, because parsers
-//! wrap the errors of their readers.
+//! The parsers are streaming, but limit neither nesting nor lengths nor expansion. A guard passes
+//! the bytes on, follows just enough of the syntax to count, and returns a read error if a limit is
+//! exceeded. The caller shares a [`GuardReport`] with the guard to learn the exact problem, because
+//! parsers wrap the errors of their readers.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) mod turtle;
 pub(crate) mod utf8;
 pub(crate) mod xml;
 
-/// Findings of a guard, besides the bytes.
+/// The findings of a guard, which the caller reads after the parser has ended.
 #[derive(Debug, Default)]
 pub(crate) struct GuardReport {
     /// The problem for which the guard refused the file.
@@ -41,7 +41,8 @@ pub(crate) fn refuse(watch: &SharedWatch, problem: FormatProblem) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// Takes the problem for which the guard refused the file, if there is one.
+/// Removes and returns the problem for which the guard refused the file; `None` if the file was not
+/// refused.
 pub(crate) fn take_failure(watch: &SharedWatch) -> Option<FormatProblem> {
     watch.lock().failure.take()
 }

@@ -1,12 +1,13 @@
 //! Reads JSON-LD files, in memory or streamed.
 //!
-//! A context may follow the keys that it defines. The parser keeps values until their context
-//! arrives, at up to seventy times their size, so only small files are read this way. Larger files
-//! are streamed, which needs the keys in order (`@context`, `@type`, and `@graph` last). Files in
-//! another order are refused, with a sentence that says so.
+//! In JSON, a context may follow the keys that it defines. The parser then keeps all values until
+//! the context arrives, which can take seventy times their size in memory, so only small files are
+//! read this way. Larger files are streamed, which needs the keys in a certain order (`@context`,
+//! `@type`, and `@graph` last). A large file in another order is refused with a message that says
+//! so.
 //!
-//! The parser resolves contexts by recursion. Their costs are judged beforehand, and the parser
-//! runs on a thread whose stack suffices for every file within the limits.
+//! The parser resolves contexts recursively. Their costs are checked beforehand, and the parser
+//! runs on a thread whose stack is large enough for every file within the limits.
 
 use std::io::{self, Cursor, Read};
 use std::ops::ControlFlow;
@@ -63,7 +64,7 @@ pub(crate) fn read(
     };
     let mut urls = std::mem::take(&mut *lock(&not_loaded));
     urls.dedup();
-    // The addresses are recorded and shown.
+    // The URLs are stored in records and shown, so remove secrets.
     for url in &mut urls {
         *url = Url::parse(url).map_or_else(|_| redact_text(url), |url| redact(&url));
     }
@@ -79,7 +80,7 @@ fn lock(list: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The [`ContextLoader`] of a file, and the contexts that were not available.
+/// The [`ContextLoader`] of a file, and the URLs of contexts that could not be loaded.
 struct RemoteContexts<'a> {
     not_loaded: Arc<Mutex<Vec<String>>>,
     budget: SharedBudget,
@@ -115,7 +116,7 @@ impl RemoteContexts<'_> {
     }
 }
 
-/// Loads a remote context, if there is a loader and the document is within the limits.
+/// Loads a remote context. Returns an error if there is no loader, or the document exceeds a limit.
 fn load(
     loader: Option<&Arc<dyn ContextLoader>>,
     url: &str,
@@ -150,12 +151,13 @@ fn send(
             let bytes = quad_bytes(quad);
             sender.send(parsed, bytes)
         }
-        // Statements after an unavailable context cannot be judged.
+        // Without one of its contexts, the rest of the file cannot be checked.
         Err(_) if !lock(not_loaded).is_empty() => ControlFlow::Break(()),
         Err(error) => {
             let is_json = error.code().is_some();
             sender.send(parsed, 0)?;
-            // If the text is not JSON, the guards and the parser may disagree about the rest.
+            // If the text is not valid JSON, the guards and the parser may interpret the rest
+            // differently.
             if is_json {
                 ControlFlow::Continue(())
             } else {
@@ -165,7 +167,7 @@ fn send(
     }
 }
 
-/// The receiving side of a parser that runs on its own thread, see [`parse_apart`].
+/// Receives the statements of a parser that runs on its own thread, see [`parse_apart`].
 struct StatementReceiver<'a, 'b> {
     problems: &'a mut FormatProblems,
     on_statement: &'a mut OnStatement<'b>,
@@ -279,9 +281,9 @@ impl StatementReceiver<'_, '_> {
     }
 }
 
-/// Returns the fault of the file as JSON, or of its contexts.
+/// Returns the first fault of the file as JSON text, or of its contexts.
 fn fault(bytes: &[u8], contexts: &RemoteContexts<'_>) -> Option<FormatProblem> {
-    // The same limits as for a streamed file.
+    // Apply the same limits as to a streamed file.
     let watch = SharedWatch::default();
     let limits = &contexts.options.limits;
     let mut guard = JsonGuard::new(bytes, limits, Arc::clone(&watch)).with_depth(MAX_DEPTH);

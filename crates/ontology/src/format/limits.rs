@@ -1,17 +1,19 @@
-//! Limits on the cost of a file, and further options of a reader.
+//! Limits on the cost of reading a file, and other options of readers.
 
 use std::sync::Arc;
 
-/// Limits on the input and on the memory that a reader uses.
+/// Limits on the input of a reader and on the memory that it uses.
 ///
 /// The defaults accept every real ontology, and keep the memory of [`validate`](super::validate())
-/// below 256 MiB. The worst known input, an XML literal of small elements, uses 200 MiB.
+/// below 256 MiB. The most expensive known input, an XML literal with many small elements, uses 200
+/// MiB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatLimits {
     /// Maximum length of the unpacked input, in bytes.
     pub max_bytes: u64,
-    /// Maximum length of JSON-LD that is read with its keys in any order, in bytes. The reader uses
-    /// about seventy times as much memory. Larger files need the order of keys for streaming.
+    /// Maximum length of a JSON-LD file that may have its keys in any order, in bytes. The reader
+    /// uses about seventy times as much memory. A larger file must have its keys in the order for
+    /// streaming.
     pub max_unstreamed_bytes: u64,
     /// Maximum nesting of elements, collections and objects.
     pub max_depth: usize,
@@ -19,13 +21,13 @@ pub struct FormatLimits {
     pub max_token_bytes: usize,
     /// Maximum length of the value of one XML entity with its nested entities expanded, in bytes.
     pub max_entity_bytes: usize,
-    /// Maximum growth of a file, as a multiple of its size, if prefixes and entities are expanded.
-    /// 64 MiB are always allowed.
+    /// Maximum size of a file after prefixes and entities are expanded, as a multiple of its size.
+    /// An expansion to 64 MiB is always allowed.
     pub max_expansion_ratio: u64,
     /// Maximum number of problems that are listed; further problems are only counted.
     pub max_problems: usize,
-    /// Maximum number of terms that are counted as distinct. Beyond this number, declarations are
-    /// counted.
+    /// Maximum number of terms that are counted as distinct. Above this number, each declaration
+    /// counts, even if it repeats a term.
     pub max_distinct_terms: usize,
 }
 
@@ -53,9 +55,10 @@ impl FormatLimits {
     }
 }
 
-/// Loads remote JSON-LD contexts. Without a loader, contexts are reported as not loaded.
+/// Loads remote JSON-LD contexts. If a reader has no loader, its report lists the contexts as not
+/// loaded.
 pub trait ContextLoader: Send + Sync {
-    /// Fetches the document at `url` as bytes.
+    /// Returns the document at `url`.
     ///
     /// # Errors
     /// A sentence that says why the document is not available.
@@ -71,7 +74,7 @@ pub struct ReadOptions {
     pub base_iri: Option<String>,
     /// The [`ContextLoader`] for remote JSON-LD contexts.
     pub contexts: Option<Arc<dyn ContextLoader>>,
-    /// Number of threads that hash statements; 0 uses one per core, at most 4.
+    /// Number of threads that hash statements; 0 for one thread per core, at most 4.
     pub threads: usize,
 }
 

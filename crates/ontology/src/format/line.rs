@@ -1,8 +1,8 @@
-//! Reads the common shape of N-Triples lines without copies.
+//! Reads N-Triples lines in their common form quickly, without copies.
 //!
-//! The common shape has IRIs of ASCII letters, literals without escapes, and one space between
-//! terms. Such a line is canonical already. Every other line, valid or not, goes to the general
-//! parser.
+//! In the common form, IRIs have only ASCII letters, literals have no escapes, and one space
+//! separates terms. Such a line is canonical already. Every other line, whether valid or not, must
+//! be read by the general parser.
 
 use super::statement::{Object, RdfStatement, StatementNode};
 
@@ -67,7 +67,7 @@ impl<'a> LineCursor<'a> {
         if self.skip_while(&HOST) == 0 {
             return None;
         }
-        // Otherwise a port or user follows, and not the path.
+        // An IRI with a port or a user name goes to the general parser.
         if !matches!(self.peek()?, b'/' | b'>' | b'#') {
             return None;
         }
@@ -123,8 +123,8 @@ impl<'a> LineCursor<'a> {
     }
 }
 
-/// Returns the [`RdfStatement`] of a line in its common shape. `None` says nothing about other
-/// lines.
+/// Returns the [`RdfStatement`] of a line in the common form. `None` means that the general parser
+/// must read the line, which may be valid.
 pub(crate) fn read_common(line: &str, with_graph: WithGraph) -> Option<RdfStatement<'_>> {
     let mut cursor = LineCursor { text: line, at: 0 };
     let subject = cursor.node()?;
@@ -153,7 +153,7 @@ pub(crate) fn read_common(line: &str, with_graph: WithGraph) -> Option<RdfStatem
     })
 }
 
-/// Permission of a named graph in a line.
+/// Tells whether a line may have a named graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithGraph {
     /// Named graphs are permitted, as in N-Quads.

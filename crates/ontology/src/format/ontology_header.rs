@@ -1,8 +1,8 @@
-//! The header of an ontology: IRI, version, imports, licence.
+//! Finds the header of an ontology: its IRI, version, imports and licence.
 //!
-//! The subject typed `owl:Ontology` may come anywhere in a file, and other subjects have versions
-//! and licences too. So every statement that could belong to a header is kept, up to a limit, and
-//! judged at the end.
+//! The subject typed `owl:Ontology` may be anywhere in a file, and other subjects have versions and
+//! licences too. So every statement that may belong to a header is kept, up to a limit, and the
+//! header is determined at the end of the file.
 
 use super::report::{DeclaredLicence, DeclaredVersion, FormatProblem, VersionOrigin};
 use super::statement::{Object, RdfStatement, StatementNode};
@@ -52,7 +52,8 @@ pub(crate) struct OntologyHeader {
 }
 
 impl HeaderFacts {
-    /// Keeps a statement if it may be part of a header. `order` grows along the file.
+    /// Keeps a statement if it may belong to a header. `order` is the position of the statement in
+    /// the file.
     pub(crate) fn note(&mut self, order: u64, statement: &RdfStatement<'_>) {
         let predicate = statement.predicate;
         let kind = match predicate {
@@ -105,8 +106,8 @@ impl HeaderFacts {
             .for_each(|fact| self.keep(fact));
     }
 
-    /// Returns the header of the file's ontology. Of several subjects typed `owl:Ontology`, the one
-    /// with the most statements counts, then the first.
+    /// Returns the header of the file's ontology. If several subjects are typed `owl:Ontology`, the
+    /// header is that of the subject with the most statements, and of equals that of the first.
     pub(crate) fn resolve(mut self) -> OntologyHeader {
         let mut resolved = OntologyHeader::default();
         self.facts.sort_by_key(|fact| fact.order);
@@ -134,7 +135,7 @@ impl HeaderFacts {
                 has(&FactKind::VersionInfo),
             )
         };
-        // `max_by_key` returns the last of equals, and the first is wanted.
+        // `max_by_key` returns the last of several equal elements, but the first is wanted.
         let Some(main) = subjects
             .iter()
             .rev()

@@ -1,7 +1,6 @@
-//! OWL/XML: read to its end as XML, with root and imports.
+//! Reads OWL/XML files to their end as XML, and collects the root element's facts and the imports.
 //!
-//! Axioms are counted and not checked, so a file without a fault counts as well-formed, but not as
-//! validated.
+//! Axioms are counted but not checked. So a file without a fault is reported as not validated.
 
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;

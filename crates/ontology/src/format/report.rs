@@ -14,12 +14,12 @@ pub enum ValidationOutcome {
     Valid,
     /// The file has at least one error.
     Invalid,
-    /// The file was not judged: its format is not parsed here, or a part of it (a remote JSON-LD
-    /// context) is not available. A warning says which.
+    /// The file was not checked completely: its format is not parsed here, or a remote JSON-LD
+    /// context was not available. A warning says which.
     NotValidated,
 }
 
-/// An error or a warning, with its position in the file if there is one.
+/// An error or a warning, with its position in the file if the position is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormatProblem {
     /// The line of the problem, from 1.
@@ -63,7 +63,7 @@ impl fmt::Display for FormatProblem {
     }
 }
 
-/// A licence as the file declares it, neither normalised nor judged.
+/// A licence as the file declares it, without normalisation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredLicence {
     /// The property that declares the licence, such as `http://purl.org/dc/terms/license`.
@@ -72,7 +72,7 @@ pub struct DeclaredLicence {
     pub value: String,
 }
 
-/// The place of a [`DeclaredVersion`] in its file.
+/// The property of a file that declares its [`DeclaredVersion`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VersionOrigin {
@@ -84,20 +84,21 @@ pub enum VersionOrigin {
     DataVersion,
 }
 
-/// A version as the file declares it. The text may have slashes, spaces and newlines:
-/// [`directory_name`](super::directory_name) makes a file name of it.
+/// A version as the file declares it. The text may have slashes, spaces and newlines, so use
+/// [`directory_name`](super::directory_name) to make a file name from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredVersion {
     /// The text of the version.
     pub value: String,
-    /// The place of the version in the file.
+    /// The property that declares the version.
     pub origin: VersionOrigin,
 }
 
-/// A hash of the content of a file, independent of the order of its statements.
+/// A hash of the content of a file that does not depend on the order of its statements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentHash {
-    /// The definition of the hashed lines. Only hashes of the same scheme are comparable.
+    /// The name of the rules by which content is hashed. Only hashes of the same scheme are
+    /// comparable.
     pub scheme: String,
     /// The hash, 64 hexadecimal digits.
     pub hex: String,
@@ -131,18 +132,18 @@ pub struct ValidationReport {
     pub outcome: ValidationOutcome,
     /// Number of bytes read.
     pub bytes: u64,
-    /// Number of RDF statements, of clauses of OBO stanzas, or of nodes and edges of OBO graphs.
+    /// Number of RDF statements, clauses of OBO stanzas, or nodes and edges of an OBO graph.
     /// Statements that occur twice count twice.
     pub statements: u64,
     /// Number of statements with a blank node.
     pub statements_with_blank_nodes: u64,
-    /// Number of declared terms: stanzas, or distinct IRIs typed as class, property, individual or
-    /// concept.
+    /// Number of declared terms. In OBO files these are stanzas, in RDF files distinct IRIs that
+    /// are typed as class, property, individual or concept.
     pub terms: u64,
     /// Number of distinct terms that are marked as obsolete.
     pub obsolete: u64,
-    /// True if `terms` and `obsolete` count distinct terms. False above
-    /// [`FormatLimits::max_distinct_terms`](super::FormatLimits::max_distinct_terms).
+    /// True if `terms` and `obsolete` are numbers of distinct terms. False if the file has more
+    /// terms than [`FormatLimits::max_distinct_terms`](super::FormatLimits::max_distinct_terms).
     pub terms_exact: bool,
     /// The IRI of the ontology.
     pub ontology_iri: Option<String>,
@@ -156,16 +157,16 @@ pub struct ValidationReport {
     pub content_hash: Option<ContentHash>,
     /// Counts of an OBO file; `None` for other formats.
     pub obo: Option<OboCounts>,
-    /// Remote contexts that were not available.
+    /// The URLs of remote contexts that could not be loaded.
     pub contexts_not_loaded: Vec<String>,
     /// Errors, at most [`FormatLimits::max_problems`](super::FormatLimits::max_problems).
     pub errors: Vec<FormatProblem>,
-    /// Number of errors; reading stops at the limit.
+    /// Number of errors. Reading stops at the limit on listed errors, so there may be more.
     pub error_count: u64,
     /// Warnings about the file, which do not make it invalid.
     pub warnings: Vec<FormatProblem>,
-    /// True if the file is invalid only because it is large and its keys are not in the order for
-    /// streaming. Then its content is not known.
+    /// True if the file is invalid only because it is too large to be read with its keys in this
+    /// order. Then its content is not known.
     #[serde(default)]
     pub is_unordered: bool,
 }

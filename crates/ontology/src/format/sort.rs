@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Number of runs that are merged at once: each has a file and a buffer.
+/// Maximum number of runs that are merged at once, because each needs an open file and a buffer.
 const FAN_IN: usize = 64;
 const RUN_BUFFER_BYTES: usize = 64 << 10;
 
@@ -21,7 +21,8 @@ pub(crate) struct LineSorter {
 }
 
 impl LineSorter {
-    /// Creates a sorter that uses about `memory` bytes and writes its runs to `directory`.
+    /// Creates a sorter that uses about `memory` bytes and writes its temporary files to
+    /// `directory`.
     pub(crate) fn new(directory: &Path, memory: usize) -> Self {
         Self {
             directory: directory.to_owned(),
@@ -74,7 +75,7 @@ impl LineSorter {
         Ok(())
     }
 
-    /// Passes every line to the callback, in order.
+    /// Passes every distinct line to the callback, in the order of the bytes.
     pub(crate) fn finish(
         mut self,
         on_line: &mut dyn FnMut(&[u8]) -> io::Result<()>,

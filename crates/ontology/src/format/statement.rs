@@ -1,4 +1,4 @@
-//! A statement with borrowed terms, for counting and comparing.
+//! A statement with borrowed terms, used to count and compare without copies.
 
 use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term};
 
@@ -9,7 +9,7 @@ pub(crate) enum StatementNode<'a> {
     Blank(&'a str),
 }
 
-/// The object of an [`RdfStatement`]; a literal by its text only.
+/// The object of an [`RdfStatement`]; of a literal, only the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Object<'a> {
     Node(StatementNode<'a>),

@@ -15,14 +15,14 @@ use super::guard::{CountedReader, SharedWatch};
 use super::report::FormatProblem;
 use super::{FormatLimits, OntologyFormat, ReadOptions, jsonld};
 
-/// Errors and warnings of one file, up to the limit on listed problems.
+/// The errors and warnings of one file, up to the maximum number that are listed.
 #[derive(Debug, Default)]
 pub(crate) struct FormatProblems {
     pub errors: Vec<FormatProblem>,
     pub error_count: u64,
     pub warnings: Vec<FormatProblem>,
     pub contexts_not_loaded: Vec<String>,
-    /// True if a large file has its keys in an order that cannot be streamed.
+    /// True if the file is too large to be read with its keys in this order.
     pub is_unordered: bool,
     limit: usize,
 }
@@ -65,17 +65,18 @@ impl FormatProblems {
 pub(crate) enum Stop {
     /// The file is refused for this [`FormatProblem`].
     Refused(FormatProblem),
-    /// Further statements are not needed; the reason is recorded elsewhere.
+    /// Further statements are not needed. If this is because of an error, the receiver has recorded
+    /// it.
     Done,
 }
 
-/// The callback that receives each statement.
+/// The callback that receives each statement, and can stop the reader.
 pub(crate) type OnStatement<'a> = dyn FnMut(Quad) -> Result<(), Stop> + 'a;
 
-/// Reads all statements. Faults of the file go to `problems`.
+/// Reads all statements of a file. Faults of its content are added to `problems`.
 ///
 /// # Errors
-/// The I/O error of `reader`: the file could not be read, which says nothing about its content.
+/// The I/O error of `reader` if the file could not be read, which says nothing about its content.
 pub(crate) fn read_statements(
     reader: impl Read + Send,
     format: OntologyFormat,
@@ -88,8 +89,8 @@ pub(crate) fn read_statements(
     Ok(count.load(Ordering::Relaxed))
 }
 
-/// Reads all statements like [`read_statements`], with a count of bytes that other threads can
-/// read.
+/// Reads all statements like [`read_statements`], and counts the bytes read in a counter that other
+/// threads can see.
 pub(crate) fn read_counted(
     reader: impl Read + Send,
     format: OntologyFormat,
@@ -162,7 +163,7 @@ pub(crate) fn in_default_graph(triple: oxrdf::Triple) -> Quad {
     triple.in_graph(GraphName::DefaultGraph)
 }
 
-/// Sets the base address of a parser, unless the address is not an IRI.
+/// Sets the base address of a parser; an address that is not an IRI is ignored.
 pub(crate) fn with_base<P: Clone, E>(
     parser: P,
     options: &ReadOptions,
@@ -177,7 +178,7 @@ pub(crate) fn with_base<P: Clone, E>(
 pub(crate) fn turtle_problem(error: &oxttl::TurtleSyntaxError, lines_before: u64) -> FormatProblem {
     let start = error.location().start;
     let message = shorten(error.message());
-    // The parser reports an incomplete statement at the line after it.
+    // If a statement is incomplete at the end of a line, the parser reports the next line.
     let is_at_line_end = message.starts_with("line jumps") || message.ends_with("by a dot");
     if start.column == 0 && is_at_line_end && start.line > 0 {
         return FormatProblem::at_line(start.line + lines_before, message);
@@ -189,7 +190,7 @@ pub(crate) fn turtle_problem(error: &oxttl::TurtleSyntaxError, lines_before: u64
     }
 }
 
-/// Returns a parser's message, shortened because it may quote megabytes.
+/// Shortens the message of a parser, because it may quote megabytes of the file.
 pub(crate) fn shorten(message: &str) -> String {
     const LONGEST: usize = 400;
     let one_line = message.split_whitespace();
@@ -239,7 +240,7 @@ impl StatementRun<'_, '_> {
                             self.problems.error(problem);
                             Ok(())
                         }
-                        // The lexer reports a token that is too long this way.
+                        // This is how the lexer reports a token that is too long.
                         None if error.kind() == io::ErrorKind::OutOfMemory => {
                             self.problems
                                 .error(FormatProblem::of_file("a literal or name is too long"));
@@ -273,8 +274,8 @@ impl StatementRun<'_, '_> {
                         return Ok(());
                     }
                 }
-                // After an error the parser has lost its position: its further statements are not
-                // in the file.
+                // After an error, the parser no longer knows its position, and may return
+                // statements that are not in the file.
                 Err(error) => return self.rdf_xml_error(error, statements.buffer_position()),
             }
         }
@@ -284,7 +285,8 @@ impl StatementRun<'_, '_> {
     fn rdf_xml_error(&mut self, error: RdfXmlParseError, offset: u64) -> io::Result<()> {
         let mut watch = self.watch.lock();
         match error {
-            // The guard is ahead of the parser: its refusal matters when the parser arrives there.
+            // The guard is ahead of the parser, so report its refusal only when the parser gets
+            // there.
             RdfXmlParseError::Io(error) => match watch.failure.take() {
                 Some(problem) => {
                     self.problems.error(problem);

@@ -1,4 +1,5 @@
-//! Counts and hashes over statements, in parts that can be added up.
+//! Counts and hashes of statements. Several threads can each count a part, because results can be
+//! added.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,19 +12,19 @@ use super::ontology_header::HeaderFacts;
 use super::statement::{Object, RdfStatement, StatementNode};
 use super::vocabulary::{OWL_DEPRECATED, RDF_TYPE, declares_term, deprecates, is_true};
 
-/// The counts and hashes of one thread.
+/// The counts and hashes of the statements that one thread has processed.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub statements: u64,
     pub with_blank_nodes: u64,
     pub hash: StatementHash,
     pub header: HeaderFacts,
-    /// Terms that are collected for [`DistinctTerms::add`].
+    /// The terms seen, until [`DistinctTerms::add`] collects them.
     pub seen: SeenTerms,
     line: Vec<u8>,
 }
 
-/// Hashes of the IRIs of terms, without an order.
+/// Hashes of the IRIs of declared terms, in no particular order.
 #[derive(Default)]
 pub(crate) struct SeenTerms {
     pub terms: Vec<u64>,
@@ -46,7 +47,7 @@ impl Tally {
         self.line.len() as u64
     }
 
-    /// Counts the statement of a line that is canonical, except for labels of blank nodes.
+    /// Counts the statement of a line that is canonical apart from the labels of its blank nodes.
     pub(crate) fn add_canonical(&mut self, order: u64, line: &str, statement: &RdfStatement<'_>) {
         if statement.has_blank_node() {
             self.line.clear();
@@ -106,7 +107,7 @@ fn write_without_labels(line: &str, statement: &RdfStatement<'_>, out: &mut Vec<
         let StatementNode::Blank(label) = node else {
             continue;
         };
-        // Labels are slices of the line.
+        // Each label is a slice of `line`, so its address gives its position.
         let start = label.as_ptr().addr() - line.as_ptr().addr();
         out.extend_from_slice(&line.as_bytes()[copied..start]);
         copied = start + label.len();
@@ -115,6 +116,7 @@ fn write_without_labels(line: &str, statement: &RdfStatement<'_>, out: &mut Vec<
 }
 
 /// Counts distinct terms by a hash of their IRI, up to [`FormatLimits::max_distinct_terms`].
+/// Further declarations are counted without regard to repetition.
 pub(crate) struct DistinctTerms {
     terms: HashSet<u64>,
     obsolete: HashSet<u64>,

@@ -1,7 +1,7 @@
-//! Opens compressed and packed files, within limits on their output.
+//! Opens compressed and packed files, with limits on the size of their output.
 //!
-//! An archive must not fill a disk or write outside of its directory. Archives within archives are
-//! not unpacked.
+//! An archive must neither fill the disk nor write outside of its directory. Archives within
+//! archives are not unpacked.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -15,13 +15,14 @@ mod zip_archive;
 
 pub use zip_archive::extract_zip;
 
-/// Output that is always allowed for any input, in bytes.
+/// Size of output that is always allowed, whatever the size of the input, in bytes.
 const FREE_BYTES: u64 = 1 << 20;
 
 /// Limits on the output of a packed file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnpackLimits {
-    /// Maximum size of a file, as a multiple of its compressed size. Real ontologies have 4 to 24.
+    /// Maximum size of the output, as a multiple of the compressed size. For real ontologies, the
+    /// multiple is 4 to 24.
     pub max_ratio: u64,
     /// Maximum number of files and directories in an archive.
     pub max_entries: usize,
@@ -43,7 +44,8 @@ impl Default for UnpackLimits {
 }
 
 impl UnpackLimits {
-    /// Returns the reason if an output of this size is too large for its input.
+    /// Returns the message if `output` bytes are too many for `input` compressed bytes; `None` if
+    /// they are allowed.
     fn excess(&self, input: u64, output: u64) -> Option<String> {
         if output > self.max_total_bytes {
             return Some(format!(
@@ -140,7 +142,7 @@ impl<R: Read> Read for MeteredReader<R> {
     }
 }
 
-/// Unpacks a gzip stream to `target`, which appears when it is complete.
+/// Unpacks a gzip stream to the file `target`, which becomes visible only when it is complete.
 ///
 /// # Errors
 /// [`UnpackError`] if the stream exceeds a limit, is corrupt or cut short, or a file operation

@@ -1,7 +1,8 @@
 //! Reads a whole file and reports its content and its faults.
 //!
-//! A thread parses and others hash, in bounded batches. Line formats are divided into chunks that
-//! the others parse as well. The result does not depend on the division of the work.
+//! One thread parses, and others hash what it sends in bounded batches. In formats with one
+//! statement per line, the other threads parse as well. The result does not depend on how the work
+//! is divided.
 
 use std::io::{self, Read};
 use std::sync::atomic::AtomicU64;
@@ -23,12 +24,13 @@ const RDF_SCHEME: &str = "sum-sha256-ntriples-blank-shape-1";
 
 /// Reads a file of a known format to its end.
 ///
-/// Memory stays within [`FormatLimits`](super::FormatLimits) for every input. Formats that are only
-/// recognised give [`ValidationOutcome::NotValidated`] without reading. Well-formed OWL/XML gives
-/// the same outcome.
+/// Memory stays within [`FormatLimits`](super::FormatLimits) for every input. A file in a format
+/// that is recognised but not parsed is not read: its outcome is
+/// [`ValidationOutcome::NotValidated`]. Well-formed OWL/XML is read and has the same outcome.
 ///
 /// # Errors
-/// The I/O error of `reader`: the file could not be read. Faults of its content are in the report.
+/// The I/O error of `reader` if the file could not be read. Faults of its content are in the
+/// report.
 pub fn validate(
     reader: impl Read + Send,
     format: OntologyFormat,

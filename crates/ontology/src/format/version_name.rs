@@ -1,14 +1,16 @@
-//! Directory names for versions, whose texts may have slashes, spaces, newlines and paragraphs.
+//! Makes directory names from versions, whose texts may have slashes, spaces and newlines.
 
 use docstokg_hub::files::hex;
 use sha2::{Digest, Sha256};
 
 const MAX_NAME_BYTES: usize = 80;
 
-/// Returns a safe name of one directory for a version. Keep the version itself in a manifest.
+/// Returns a safe directory name for a version. The version cannot be recovered from the name, so
+/// store it in a manifest.
 ///
-/// A version of letters, digits and `.`, `_`, `+`, `-` is its own name. Every other version gives a
-/// readable form and, after `~`, the start of its SHA-256: different versions have different names.
+/// A version of letters, digits and `.`, `_`, `+`, `-` is its own name. For every other version,
+/// the name is a readable form, `~`, and the start of the version's SHA-256, so that different
+/// versions have different names.
 #[must_use]
 pub fn directory_name(version: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-');
@@ -51,7 +53,7 @@ fn without_scheme(version: &str) -> &str {
         .unwrap_or(version)
 }
 
-/// Returns true if a name has another meaning, here or for an operating system.
+/// Returns true if a name has a special meaning, in the library or for an operating system.
 fn is_reserved(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or(name).to_ascii_lowercase();
     let is_device = matches!(stem.as_str(), "con" | "prn" | "aux" | "nul")

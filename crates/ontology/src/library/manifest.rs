@@ -37,11 +37,11 @@ pub struct Manifest {
     pub final_url: String,
     /// The name of the file in `original/`.
     pub filename: String,
-    /// The version, as declared by the file or the source, or made of date and checksum.
+    /// The version that the file or the source declares, or else one made of date and checksum.
     pub version: String,
-    /// The place where the version was declared.
+    /// The origin of `version`: a property of the file, or the source.
     pub version_from: String,
-    /// The licence: its SPDX name, or the declared text.
+    /// The licence: its SPDX identifier, or the declared text.
     #[serde(default)]
     pub license: Option<String>,
     /// The [`PullStatus`] of the pull that stored the version.
@@ -60,7 +60,7 @@ pub struct Manifest {
     /// The `Last-Modified` of the response.
     #[serde(default)]
     pub last_modified: Option<String>,
-    /// The name of the content at the source; the same text means the same file.
+    /// The identifier of the content at the source. The same identifier means the same file.
     #[serde(default)]
     pub revision: Option<String>,
     /// The media type of the response.
@@ -68,18 +68,18 @@ pub struct Manifest {
     pub content_type: Option<String>,
     /// The size of the file, in bytes.
     pub content_length: u64,
-    /// The name of the format, recognised by the bytes.
+    /// The name of the format that the content of the file has.
     #[serde(default)]
     pub format: Option<String>,
-    /// The checksum that was declared, if it was verified.
+    /// The declared checksum, if the file was verified against it.
     #[serde(default)]
     pub expected_checksum: Option<FileChecksum>,
     /// The time of the download.
     pub downloaded_at: String,
-    /// The [`TargetFormat`]s that were wanted.
+    /// The requested [`TargetFormat`]s.
     #[serde(default)]
     pub target_formats: Vec<TargetFormat>,
-    /// The ontologies that it imports.
+    /// The IRIs of imported ontologies.
     #[serde(default)]
     pub imports: Vec<String>,
     /// The findings about the file, by the name of the check.
@@ -88,10 +88,10 @@ pub struct Manifest {
     /// The files of the version, each an [`Artifact`].
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
-    /// Look-ups and fetches in their order, each a [`TriedLocation`].
+    /// The look-ups and fetches, in their order.
     #[serde(default)]
     pub resolver_attempts: Vec<TriedLocation>,
-    /// Remarks for the user from look-up, download and reading.
+    /// Remarks for the user about the look-up, the download and the file.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -107,7 +107,7 @@ pub struct Artifact {
     pub bytes: u64,
 }
 
-/// A single look-up or fetch, with its result.
+/// The result of one look-up or fetch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriedLocation {
     /// The name of the source.
@@ -117,7 +117,7 @@ pub struct TriedLocation {
     pub url: Option<String>,
     /// `ok`, or the kind of failure.
     pub status: String,
-    /// The [`AbsenceReason`] of the failure.
+    /// The class of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<AbsenceReason>,
     /// The failure as a sentence.
@@ -137,7 +137,7 @@ impl Manifest {
         text
     }
 
-    /// Reads a record.
+    /// Reads a record from JSON text.
     ///
     /// # Errors
     /// A sentence if the text is not a record, or has another [`SCHEMA_VERSION`].

@@ -1,22 +1,23 @@
-//! Removal of old versions. The latest stays, at any age.
+//! Removes old versions. The latest version of an ontology is never removed, however old it is.
 
 use std::fs;
 
 use super::{Library, LibraryError, StoredVersion, failed, refuse_link};
 use crate::wanted_ontology::OntologyId;
 
-/// A version that was removed, or that would be removed in [`PruneMode::ListOnly`].
+/// A version that was removed, or, in [`PruneMode::ListOnly`], that would be removed.
 #[derive(Clone, Debug)]
 pub struct PrunedVersion {
     /// The name of the ontology.
     pub id: OntologyId,
-    /// The [`StoredVersion`] that was removed.
+    /// The [`StoredVersion`] that was removed or listed.
     pub version: StoredVersion,
     /// The size of its files, in bytes.
     pub bytes: u64,
 }
 
-/// Keeps the newest `keep` versions of an ontology and its latest, and removes or lists the rest.
+/// Keeps the `keep` newest versions of an ontology and its latest version, and removes or lists the
+/// others.
 ///
 /// # Errors
 /// [`LibraryError`] if a directory cannot be read or removed.
@@ -40,8 +41,8 @@ pub fn prune(
         if mode == PruneMode::Remove {
             refuse_link(&library.directory(id))?;
             refuse_link(&version.path)?;
-            // A rename hides the version first: other processes never see a version without some of
-            // its files.
+            // Rename the version first to hide it, so that other processes never see a version
+            // without some of its files.
             let hidden = version.path.with_file_name(format!(
                 "{}prune-{}-{}",
                 super::UNFINISHED,

@@ -1,4 +1,4 @@
-//! Publication of a version: its name, and the `latest` link.
+//! Publishes versions: a version gets its final name, and the `latest` link points to it.
 
 use std::fs;
 use std::path::Path;
@@ -18,20 +18,22 @@ use crate::wanted_ontology::OntologyId;
 pub enum Publication {
     /// A new version was added.
     New,
-    /// The content was there already, as this version.
+    /// The library had the content already, as the returned version.
     Unchanged,
-    /// The content was there already, but damaged: the published files replaced its files.
+    /// The library had the content already, but its files were damaged. The published files have
+    /// replaced them.
     Replaced,
 }
 
 impl Library {
-    /// Gives a [`StagedVersion`] its name and makes it the latest, in two renames.
+    /// Gives a [`StagedVersion`] its final name and makes it the latest, with one rename each.
     ///
-    /// - If the library has the content already, the existing version stays, with the newer
+    /// - If a version has the same content already, that version stays, and its record gets the
+    ///   newer
     ///   validators.
-    /// - If its files are damaged, they are replaced.
-    /// - If another version has the same name and other content, the checksum completes the new
-    ///   name.
+    /// - If a version has the same content but damaged files, its files are replaced.
+    /// - If another version has the same name and other content, the name is extended by the
+    ///   checksum.
     ///
     /// # Errors
     /// [`LibraryError`] if files cannot be written.
@@ -61,7 +63,7 @@ impl Library {
                 let stored = self.made_latest(&staged.id, &name)?;
                 return Ok((stored, Publication::New));
             }
-            // Replace a version without a readable record if that loses no content.
+            // A version without a readable record can be replaced if its file is the same.
             let is_broken = read_manifest(&path.join(MANIFEST)).is_err();
             let original = path.join("original").join(&manifest.filename);
             if is_broken && sha256_of(&original).is_ok_and(|found| found == manifest.sha256) {
@@ -89,8 +91,9 @@ impl Library {
         Ok(same.next())
     }
 
-    /// Makes a version the latest again after its content was downloaded again. Its record gets the
-    /// validators and the address of the new response, so that the next request can be conditional.
+    /// Makes a version the latest again, because its content was downloaded again. Its record gets
+    /// the validators and the address of the new response, so that the next request can be
+    /// conditional.
     ///
     /// # Errors
     /// [`LibraryError`] if files cannot be written.
@@ -116,7 +119,7 @@ impl Library {
         self.made_latest(id, &known.name)
     }
 
-    /// Replaces a damaged version by a [`StagedVersion`], in one step.
+    /// Replaces the directory of a damaged version by that of a [`StagedVersion`].
     fn replace(
         &self,
         staged: &StagedVersion,
@@ -126,13 +129,14 @@ impl Library {
         refuse_link(&path)?;
         let exchanged = renameat_with(CWD, &staged.path, CWD, &path, RenameFlags::EXCHANGE);
         if exchanged.is_err() {
-            // The file system cannot exchange names: for a moment neither version has the name.
+            // The file system cannot exchange two names, so for a moment no directory has the name.
             let aside = path.with_file_name(format!("{UNFINISHED}damaged-{}", std::process::id()));
             fs::rename(&path, &aside).map_err(failed(&path, "written"))?;
             fs::rename(&staged.path, &path).map_err(failed(&path, "written"))?;
             fs::rename(&aside, &staged.path).map_err(failed(&aside, "written"))?;
         }
-        // The staged directory now has the damaged version, and is removed when it is dropped.
+        // The staged directory now contains the damaged version, and is removed when `staged` is
+        // dropped.
         let stored = self.made_latest(&staged.id, name)?;
         Ok((stored, Publication::Replaced))
     }
@@ -148,7 +152,7 @@ impl Library {
         })
     }
 
-    /// Switches the [`LATEST`] link by a rename.
+    /// Points the [`LATEST`] link at another version, by a rename.
     fn point_latest_at(&self, id: &OntologyId, name: &str) -> Result<(), LibraryError> {
         let directory = self.directory(id);
         let link = directory.join(LATEST);

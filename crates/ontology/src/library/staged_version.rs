@@ -10,7 +10,7 @@ use crate::wanted_ontology::OntologyId;
 /// The directories of a version.
 const PARTS: [&str; 3] = ["original", "normalized", "validation"];
 
-/// A version that is being put together. Dropping removes its files unless
+/// A version that is being put together. Dropping this value removes the files, unless
 /// [`Library::publish`](crate::library::Library::publish) has moved them.
 #[derive(Debug)]
 pub struct StagedVersion {
@@ -20,7 +20,7 @@ pub struct StagedVersion {
 }
 
 impl StagedVersion {
-    /// Creates the directories of a version; `None` if the name is taken.
+    /// Creates the directories of a version; returns `None` if `path` exists already.
     pub(super) fn make(path: PathBuf, id: &OntologyId) -> Result<Option<Self>, LibraryError> {
         match fs::create_dir(&path) {
             Ok(()) => {}
@@ -39,19 +39,20 @@ impl StagedVersion {
         Ok(Some(staged))
     }
 
-    /// Returns the directory of the files so far.
+    /// Returns the directory to which the files of the version are written.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes all files to the disk, before the version gets its name.
+    /// Flushes all files to the disk, so that a version with a final name is complete after a
+    /// crash.
     pub(super) fn sync(&self) -> Result<(), LibraryError> {
         sync_tree(&self.path)
     }
 }
 
-/// Writes a directory to the disk with everything below it. Links are not followed.
+/// Flushes a directory and everything below it to the disk. Links are not followed.
 fn sync_tree(directory: &Path) -> Result<(), LibraryError> {
     for name in names(directory)? {
         let path = directory.join(name);
@@ -71,7 +72,7 @@ impl Drop for StagedVersion {
     fn drop(&mut self) {
         if !self.is_published {
             let _ = fs::remove_dir_all(&self.path);
-            // An ontology without any version has no directory.
+            // The directory of an ontology is removed if it has no versions.
             let _ = self.path.parent().map(fs::remove_dir);
         }
     }

@@ -1,20 +1,20 @@
-//! Addresses with credentials: how to recognise them, and which part may be recorded.
+//! Recognises credentials in URLs, and removes them before a URL is recorded.
 
 use docstokg_hub::redact;
 use url::Url;
 
-/// Returns true if an address contains something that must not be shown. A fragment alone is not a
-/// secret: a client never sends it, and many names of ontologies end with a fragment.
+/// Returns true if a URL contains something that must not be shown. A fragment does not count as
+/// secret: clients never send it, and many IRIs of ontologies end with a fragment.
 pub(super) fn has_secret(url: &Url) -> bool {
     let mut plain = url.clone();
     plain.set_fragment(None);
     redact(&plain) != plain.as_str()
 }
 
-/// Returns an address as it may be persisted: secrets are replaced, and the fragment is removed.
+/// Returns a URL as it may be stored: secrets are replaced, and the fragment is removed.
 pub(super) fn without_secrets(url: &Url) -> Url {
     redact(url).parse().unwrap_or_else(|_| {
-        // An address that cannot be shown is reduced to its host.
+        // If even this URL contains a secret, reduce it to its host.
         let mut bare = url.clone();
         let _ = bare.set_username("");
         let _ = bare.set_password(None);
@@ -25,9 +25,9 @@ pub(super) fn without_secrets(url: &Url) -> Url {
     })
 }
 
-/// Returns the base address for relative names in a file. Names become statements, so parameters
-/// with secrets are removed. A new signature in the address therefore does not change the
-/// statements.
+/// Returns the base address for the relative IRIs in a file. Parameters with secrets are removed,
+/// because the IRIs become part of statements. So a new signature in the URL of a file does not
+/// change its statements.
 pub(super) fn base(url: &Url) -> Url {
     let mut base = without_secrets(url);
     if let (Some(given), Some(shown)) = (url.query(), base.query().map(str::to_owned)) {

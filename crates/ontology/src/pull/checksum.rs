@@ -1,4 +1,4 @@
-//! The checksum that a file must have, declared by the user, a lock file or an address.
+//! The checksum that a file must have: from the user, from a lock file, or fetched from a URL.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::state::PullState;
 use crate::source::{Absence, AbsenceReason};
 use crate::wanted_ontology::{ChecksumAlgorithm, FileChecksum};
 
-/// Maximum size of a list of checksums, in bytes.
+/// Maximum size of a file with a list of checksums, in bytes.
 const MAX_LIST: u64 = 256 << 10;
 
 fn absence(detail: String) -> Verdict {
@@ -24,8 +24,8 @@ fn absence(detail: String) -> Verdict {
 }
 
 impl OntologiesJob {
-    /// Returns the checksum that a file must have: pinned, given by the user, or declared at an
-    /// address.
+    /// Returns the checksum that a file must have: from the lock file, from the user, or fetched
+    /// from a URL.
     pub(super) async fn expected_checksum(
         &self,
         state: &PullState,

@@ -14,7 +14,7 @@ use crate::library::{Publication, StoredVersion};
 use crate::source::{Absence, AbsenceReason};
 use crate::wanted_ontology::{ChecksumAlgorithm, FileChecksum};
 
-/// Describes a location that is not fetched.
+/// Returns the outcome for a location that was found but will not be fetched.
 pub(super) fn planned(
     item: &ActiveOntology,
     target: &GatedLocation,
@@ -47,7 +47,7 @@ pub(super) fn planned(
     }
 }
 
-/// Describes a version that is in the library already.
+/// Returns the outcome for a version that the library has already.
 pub(super) fn cached(
     item: &ActiveOntology,
     target: &GatedLocation,
@@ -93,7 +93,8 @@ pub(super) fn cached(
     }
 }
 
-/// Describes a stored version. Content that was in the library already counts as unchanged.
+/// Returns the outcome for a version that was published. If the library had the content already,
+/// the ontology counts as unchanged.
 pub(super) fn pulled(
     item: &ActiveOntology,
     arrived: &ReceivedFile<'_>,

@@ -1,4 +1,4 @@
-//! The examination of a downloaded file: its kind, and what it says about itself.
+//! The examination of a downloaded file: its kind, and the facts that it declares.
 
 use std::io;
 use std::path::Path;
@@ -7,19 +7,19 @@ use std::sync::Arc;
 use docstokg_bulk::progress::ActiveFile;
 use serde_json::Value as Json;
 
-/// Facts about a file before it is read.
+/// Facts about a file that are known before it is read.
 #[derive(Clone, Debug)]
 pub struct FileOrigin {
     /// The URL of the file.
     pub url: String,
     /// The media type that the server declared.
     pub content_type: Option<String>,
-    /// The display of the file's progress.
+    /// The display of the progress; `None` if it is not shown.
     pub shown: Option<Arc<ActiveFile>>,
 }
 
 impl FileOrigin {
-    /// Shows the current work on the file.
+    /// Shows in the display which phase of the work the file is in.
     pub fn show(&self, phase: &'static str) {
         if let Some(shown) = &self.shown {
             shown.set_phase(phase);
@@ -32,9 +32,9 @@ impl FileOrigin {
 pub struct ExaminedFile {
     /// The name of the format.
     pub format: Option<String>,
-    /// The version that the file declares, and the place of the declaration.
+    /// The version that the file declares, and the property that declares it.
     pub version: Option<(String, String)>,
-    /// Every version that the file declares: a version IRI and a text beside it.
+    /// Every version that the file declares, because it may have a version IRI and a version text.
     pub versions: Vec<String>,
     /// The IRIs of imported ontologies.
     pub imports: Vec<String>,
@@ -54,7 +54,7 @@ pub struct ExaminedFile {
     pub notes: Vec<String>,
 }
 
-/// The kind of a file, from a [`FileExaminer`].
+/// The kind of a file, as determined by a [`FileExaminer`].
 #[derive(Clone, Debug)]
 pub enum FileFinding {
     /// An ontology, with the [`ExaminedFile`].
@@ -69,11 +69,12 @@ pub enum FileFinding {
     Invalid(String),
 }
 
-/// Reads files and judges their content. Called on a thread that may block.
+/// Reads files and determines what they contain. Called on a thread that may block.
 pub trait FileExaminer: Send + Sync {
-    /// Reads a file, and writes findings into `normalized/` and `validation/` below `version`.
+    /// Reads `file`, and writes results to `normalized/` and `validation/` in the directory
+    /// `version`.
     ///
     /// # Errors
-    /// The [`io::Error`] if the file cannot be read, or the findings cannot be written.
+    /// The [`io::Error`] if the file cannot be read, or the results cannot be written.
     fn examine(&self, file: &Path, about: &FileOrigin, version: &Path) -> io::Result<FileFinding>;
 }

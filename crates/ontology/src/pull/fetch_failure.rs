@@ -1,4 +1,4 @@
-//! The judgement of a response or a failed request, for the next step.
+//! Decides from a failed request or an error status how the pull continues.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::ontologies::OntologiesJob;
 pub(super) use crate::source::Verdict;
 use crate::source::{Absence, AbsenceReason};
 
-/// Wait before the next request to a failing host that declares no time.
+/// Minimum wait before the next request to a failing host.
 const STAY_AWAY: Duration = Duration::from_secs(20);
 
 fn unreachable(detail: String) -> Absence {
@@ -22,7 +22,7 @@ fn unreachable(detail: String) -> Absence {
 }
 
 impl OntologiesJob {
-    /// Sends a request, and judges its failure.
+    /// Sends a request. If it fails, the error says how the pull continues.
     pub(super) async fn fetch_response(&self, request: Request) -> Result<Response, Verdict> {
         match self.context.hub.fetch(request).await {
             Ok(response) => {
@@ -33,18 +33,18 @@ impl OntologiesJob {
         }
     }
 
-    /// Judges a request for a file that ended without a response.
+    /// Decides how the pull continues after a request for a file that brought no response.
     pub(super) async fn judge_file(&self, error: &FetchError) -> Verdict {
         let verdict = self.judge(error).await;
         self.explain(verdict, error)
     }
 
-    /// Judges a request that ended without a response.
+    /// Decides how the pull continues after a request that brought no response.
     async fn judge(&self, error: &FetchError) -> Verdict {
         of_error(error, self.context.connectivity.judge(error).await)
     }
 
-    /// Adds a hint to a failure if its plain http address was tried as https.
+    /// Adds a hint to the message of a failure if an http URL was requested over https.
     fn explain(&self, verdict: Verdict, error: &FetchError) -> Verdict {
         let url = Url::parse(&error.url).ok();
         let Some(host) = url
@@ -77,8 +77,8 @@ impl OntologiesJob {
         }
     }
 
-    /// Returns true if the connection may have failed because no server listens for https. A host
-    /// that has responded before is unreachable instead.
+    /// Returns true if the request may have failed because the server has no https. Returns false
+    /// for a host that has responded to this process before, because it has https.
     fn is_without_https(&self, error: &FetchError) -> bool {
         match &error.kind {
             ErrorKind::Fault { host, fault, .. } if !fault.is_ours() => {
@@ -89,7 +89,8 @@ impl OntologiesJob {
     }
 }
 
-/// Judges a request that ended without a response, from the run's knowledge of the network.
+/// Decides how the pull continues after a request that brought no response. `disposition` takes
+/// into account what the run knows about the network.
 pub(super) fn of_error(error: &FetchError, disposition: Disposition) -> Verdict {
     let detail = error.sentence();
     match (disposition, &error.kind) {
@@ -101,7 +102,8 @@ pub(super) fn of_error(error: &FetchError, disposition: Disposition) -> Verdict 
             Verdict::Halt(format!("{path} cannot be written: {source}"))
         }
         (Disposition::LocalFault, _) => Verdict::Halt(detail),
-        // A name without an address is a dead link: the hub has resolved the name several times.
+        // A host name without an address is a dead link, because the hub has tried to resolve the
+        // name several times.
         (
             Disposition::GiveUp,
             ErrorKind::Fault {
@@ -119,8 +121,8 @@ pub(super) fn of_error(error: &FetchError, disposition: Disposition) -> Verdict 
     }
 }
 
-/// Judges the status of a response without a file. The source may have its own meaning for a
-/// status.
+/// Decides how the pull continues after an error status. The source may give a status its own
+/// meaning.
 pub(super) fn of_status(
     status: StatusCode,
     disposition: Disposition,

@@ -9,8 +9,9 @@ use super::fetch::GatedLocation;
 /// Maximum length of a file name, in bytes.
 const MAX_NAME: usize = 120;
 
-/// Returns the name of a file: from the server, from the source, from the end of the address, or
-/// from the id.
+/// Returns the name for a downloaded file: the first that exists of those from the server, from the
+/// source and from the end of the URL. If that has no usable characters, the id of the ontology is
+/// the name.
 pub(super) fn filename(target: &GatedLocation, head: &ResponseHead, id: &str) -> String {
     let stated = head.headers.get(CONTENT_DISPOSITION).and_then(|value| {
         let value = value.to_str().ok()?;
@@ -33,7 +34,7 @@ pub(super) fn filename(target: &GatedLocation, head: &ResponseHead, id: &str) ->
     safe_name(&name.unwrap_or_default()).unwrap_or_else(|| format!("{id}.{format}"))
 }
 
-/// Returns a name that stays in its directory, or `None` for a name without usable characters.
+/// Returns a name that cannot leave its directory, or `None` if `name` has no usable characters.
 fn safe_name(name: &str) -> Option<String> {
     let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let fits =

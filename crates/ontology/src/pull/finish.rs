@@ -1,4 +1,4 @@
-//! The end of an ontology's work: its outcome is recorded.
+//! Records the outcome of an ontology when the work on it ends.
 
 use docstokg_bulk::queue::{ItemEnd, ManifestRow};
 use docstokg_bulk::scheduler::RunError;

@@ -1,4 +1,4 @@
-//! The look-up of an ontology at a source.
+//! Looks up an ontology at a source.
 
 use std::io;
 use std::path::Path;
@@ -23,11 +23,11 @@ use crate::source::{
     Absence, AbsenceReason, FailedRequest, MAX_RESPONSE_BYTES, OntologySource, SourceOutcome,
 };
 
-/// End of the message about a snapshot that is too large.
+/// End of the message that the snapshot of a registry is too large.
 const SNAPSHOT_HINT: &str = "which no registry is; name the right file";
 
 impl OntologiesJob {
-    /// Looks an ontology up at one source, and records the result in the
+    /// Looks up an ontology at one source, and records the result in the
     /// [`PullState`](crate::pull::state::PullState).
     pub(super) async fn look_up(
         &self,
@@ -70,7 +70,7 @@ impl OntologiesJob {
         Ok(())
     }
 
-    /// Looks an ontology up at a source, and returns the [`SourceOutcome`].
+    /// Looks up an ontology at a source, and returns the [`SourceOutcome`].
     async fn outcome_of(
         &self,
         source: &dyn OntologySource,
@@ -98,7 +98,11 @@ impl OntologiesJob {
         outcome.unwrap_or_else(|| SourceOutcome::Failed(unreadable(source.spec().title)))
     }
 
-    /// Records a failed request in the [`PullState`](crate::pull::state::PullState).
+    /// Records a failed request in the [`PullState`](crate::pull::state::PullState): the step
+    /// fails, is deferred, or is queued again.
+    ///
+    /// # Errors
+    /// Returns a [`RunError`] if the run cannot continue.
     pub(super) fn take_verdict(
         &self,
         item: &mut ActiveOntology,
@@ -140,7 +144,7 @@ impl OntologiesJob {
 struct SourceSender<'a> {
     ontologies: &'a OntologiesJob,
     hub: HubSender,
-    /// Number of requests so far, including those that were refused.
+    /// Number of requests so far, including those that the hub or the gate refused.
     sent: AtomicU32,
 }
 
@@ -169,7 +173,8 @@ impl RequestSender for SourceSender<'_> {
 }
 
 impl SourceSender<'_> {
-    /// Sends a request. A response that tells the client to return later does not reach the source.
+    /// Sends a request. A response that tells the client to return later is returned as a failure,
+    /// so the source never has to read it.
     async fn respond(&self, mut request: LookupRequest) -> Result<LookupResponse, Verdict> {
         let config = &self.ontologies.config;
         let gated = config.gate.check(&request.url);
@@ -198,7 +203,7 @@ impl SourceSender<'_> {
     }
 }
 
-/// Reads a snapshot of a registry.
+/// Reads the file of a registry's snapshot, in place of a response.
 fn snapshot(path: &Path, url: &Url) -> Result<LookupResponse, FailedRequest> {
     let read = read_bytes(path, MAX_RESPONSE_BYTES, SNAPSHOT_HINT);
     let body = read.map_err(|error: io::Error| FailedRequest {
@@ -220,7 +225,7 @@ fn snapshot(path: &Path, url: &Url) -> Result<LookupResponse, FailedRequest> {
     ))
 }
 
-/// Records a failed look-up or fetch.
+/// Returns the record of a failed look-up or fetch.
 pub(super) fn failure(
     source: &str,
     url: Option<&Url>,

@@ -1,4 +1,4 @@
-//! The result of a pull for one ontology, as it is recorded and shown.
+//! The result of a pull for one ontology, for records and for display.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +14,11 @@ pub enum PullEnding {
     Fresh,
     /// A further version was stored.
     Updated,
-    /// The content has not changed: the latest version stays.
+    /// The content has not changed, so no version was added.
     Cached,
     /// The ontology was looked up and not fetched.
     Planned,
-    /// The ontology has not changed since the date given.
+    /// The ontology has not changed since the date that the user gave.
     Skipped,
     /// The pull obtained no file.
     Failed,
@@ -38,14 +38,14 @@ impl PullEnding {
         }
     }
 
-    /// Returns true if the ontology is in the state that the user requested.
+    /// Returns true if the user has got what was requested.
     #[must_use]
     pub const fn is_good(self) -> bool {
         !matches!(self, Self::Failed)
     }
 }
 
-/// The result of a pull for one ontology. Also one line of a plan.
+/// The result of a pull for one ontology. A plan has one such line per ontology.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullOutcome {
     /// The name of the ontology.
@@ -55,7 +55,7 @@ pub struct PullOutcome {
     /// The source that named the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolver: Option<String>,
-    /// The service whose budget the request used.
+    /// The service whose rate limit the request used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
     /// The URL that was requested.
@@ -79,10 +79,10 @@ pub struct PullOutcome {
     /// The size, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_length: Option<u64>,
-    /// The name of the content at the source; the same text means the same file.
+    /// The identifier of the content at the source. The same identifier means the same file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// The [`FileChecksum`] of the file, or the one that the file must have.
+    /// The checksum of the file, or, before the download, the checksum that the file must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<FileChecksum>,
     /// The directory of the version.
@@ -97,28 +97,28 @@ pub struct PullOutcome {
     /// The IRIs of imported ontologies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub imports: Vec<String>,
-    /// The [`AbsenceReason`] if there is no file, for scripts.
+    /// The [`AbsenceReason`] if there is no file; the field that scripts should read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<AbsenceReason>,
-    /// The reason as a sentence.
+    /// The reason why there is no file, as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// Remarks for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Look-ups and fetches in their order, each a [`TriedLocation`].
+    /// The look-ups and fetches, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<TriedLocation>,
-    /// Number of imports between the user's request and this ontology.
+    /// Length of the chain of imports that led to this ontology; 0 if the user requested it.
     #[serde(default)]
     pub import_depth: u32,
-    /// True if the key of the source was sent.
+    /// True if the request carries the user's key for the source.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_authorised: bool,
-    /// True if the user gave the address, which may then lead into the private network.
+    /// True if the user gave the URL. Such a URL may lead into the private network.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_user_supplied: bool,
-    /// True if the address contains a secret, which is not in `url`.
+    /// True if the URL contains a secret, which was removed from `url`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_secret_address: bool,
 }

@@ -1,4 +1,4 @@
-//! Probes: requests for size and date of a file without a download.
+//! Probes of files: HEAD requests for size and date, without a download.
 
 use std::sync::Arc;
 
@@ -40,8 +40,9 @@ impl ProbeResult {
 }
 
 impl OntologiesJob {
-    /// Creates a request for a location. The request uses the budget of the location's service and
-    /// passes every redirect to the gate. The service's key is sent to its own origin alone.
+    /// Creates a request for a location. The request uses the rate limit of the location's service,
+    /// the gate checks every redirect, and the service's key is sent only to the service's own
+    /// origin.
     pub(super) fn request(
         &self,
         method: Method,
@@ -71,7 +72,7 @@ impl OntologiesJob {
         request
     }
 
-    /// Returns true if a URL is on the origin of a source, as the configuration names it.
+    /// Returns true if a URL is on the configured origin of a source.
     fn is_own_origin(&self, source: &str, url: &Url) -> bool {
         let sources = &self.config.sources;
         let Some(source) = sources.source(source) else {
@@ -82,8 +83,12 @@ impl OntologiesJob {
         bases.any(|base| base.origin() == url.origin())
     }
 
-    /// Requests the header fields of a file. A missing or restricted file is a result; a server
-    /// without support for HEAD gives an empty [`ProbeResult`].
+    /// Requests the header fields of a file with HEAD. If the server refuses HEAD, the
+    /// [`ProbeResult`] has only a note about the refusal.
+    ///
+    /// # Errors
+    /// If the file is missing or restricted, or if the request failed. The error says how the pull
+    /// continues.
     pub(super) async fn probe(
         &self,
         location: &OntologyLocation,
@@ -129,7 +134,8 @@ impl OntologiesJob {
                 explained,
             ));
         }
-        // Addresses that are signed for GET alone refuse HEAD; servers without HEAD return 405.
+        // A URL that is signed for GET alone refuses HEAD, and a server without support for HEAD
+        // returns 405.
         let note = format!("{host} answered with status {} to HEAD", status.as_u16());
         Ok(ProbeResult {
             notes: vec![note],
@@ -137,7 +143,8 @@ impl OntologiesJob {
         })
     }
 
-    /// Returns the meaning of a status at the source that named a location.
+    /// Returns the meaning that the source of a location gives to a status. Returns `None` if the
+    /// source gives no meaning, or if the location is requested without the user's key.
     pub(super) fn explained_status(
         &self,
         location: &OntologyLocation,

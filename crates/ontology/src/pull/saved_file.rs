@@ -1,7 +1,7 @@
-//! A complete download that is not a version yet.
+//! Complete downloads that are not versions yet.
 //!
-//! Reading a large file takes time. After a process was killed during the reading, the next process
-//! uses the same download.
+//! Reading a large file takes time. If the process is killed meanwhile, the next process continues
+//! with the same download instead of fetching the file again.
 
 use std::path::Path;
 
@@ -16,13 +16,13 @@ use url::Url;
 
 use super::address::without_secrets;
 
-/// Minimum size of a download that gets a record, in bytes.
+/// Minimum size of a download whose response is recorded for the next process, in bytes.
 const WORTH_KEEPING: u64 = 1 << 20;
 
-/// Header fields of a response that a version of its file needs.
+/// The header fields of a response that are needed to make a version of its file.
 const HEADERS: [HeaderName; 4] = [CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, LAST_MODIFIED];
 
-/// The part of a response that is recorded with its file.
+/// The part of a response that is recorded beside its file.
 #[derive(Serialize, Deserialize)]
 struct SavedHead {
     url: Url,
@@ -32,7 +32,8 @@ struct SavedHead {
     bytes: u64,
 }
 
-/// Records the response of a complete file. Without the record the file is downloaded again.
+/// Records the response of a complete file. If this fails, the next process downloads the file
+/// again.
 pub(super) fn remember(head: &ResponseHead, file: &SavedFile) {
     if file.bytes < WORTH_KEEPING {
         return;
@@ -42,7 +43,7 @@ pub(super) fn remember(head: &ResponseHead, file: &SavedFile) {
         Some((name.as_str().to_owned(), value.to_owned()))
     };
     let saved = SavedHead {
-        // A signed address is a secret.
+        // A signed URL is a secret.
         url: without_secrets(&head.url),
         status: head.status.as_u16(),
         headers: HEADERS.iter().filter_map(header).collect(),
@@ -54,7 +55,8 @@ pub(super) fn remember(head: &ResponseHead, file: &SavedFile) {
     }
 }
 
-/// Returns a file that an earlier process downloaded but did not store as a version.
+/// Returns a file that an earlier process downloaded, with its response; `None` if there is no
+/// usable record.
 pub(super) fn recall(staged: &Path) -> Option<(ResponseHead, SavedFile)> {
     let text = std::fs::read_to_string(head_file(staged)).ok()?;
     let saved: SavedHead = serde_json::from_str(&text).ok()?;
@@ -83,7 +85,7 @@ pub(super) fn recall(staged: &Path) -> Option<(ResponseHead, SavedFile)> {
     Some((head, file))
 }
 
-/// Removes a download and its record: the file is a version now, or useless.
+/// Removes a download and its record, because the file has become a version or is useless.
 pub(super) fn forget(staged: &Path) {
     let _ = std::fs::remove_file(head_file(staged));
     let _ = std::fs::remove_file(staged);

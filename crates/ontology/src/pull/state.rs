@@ -1,6 +1,6 @@
 //! The state of one ontology in a pull: known facts, failures, and the next step.
 //!
-//! The module makes decisions only, without input or output.
+//! This module only makes decisions: it neither sends requests nor accesses files.
 
 mod withheld_secrets;
 
@@ -18,15 +18,15 @@ use crate::lock::LockEntry;
 use crate::source::{Absence, AbsenceReason, OntologyLocation};
 use crate::wanted_ontology::WantedOntology;
 
-/// Maximum number of rounds for a step that failed temporarily.
+/// Maximum number of attempts of a step that fails temporarily.
 const MAX_ROUNDS: u32 = 4;
 
 /// A step of a pull for an ontology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PullStep {
-    /// Query the source with this number.
+    /// Query the source at this index of [`PullState::sources`].
     LookUp(usize),
-    /// Fetch the [`OntologyLocation`] with this number.
+    /// Fetch the location at this index of [`PullState::locations`].
     Fetch(usize),
 }
 
@@ -48,35 +48,35 @@ pub struct PullState {
     pub wanted: WantedOntology,
     /// The sources to query, in this order.
     pub sources: Vec<String>,
-    /// The entry of a lock file, if the ontology is pinned.
+    /// The entry of the lock file, if the version of the ontology is pinned.
     pub pin: Option<LockEntry>,
     /// The [`OntologyLocation`]s found so far.
     pub locations: Vec<OntologyLocation>,
-    /// Look-ups and fetches so far, each a [`TriedLocation`].
+    /// The failed look-ups and fetches so far.
     pub tried: Vec<TriedLocation>,
-    /// The result, once the work has ended.
+    /// The result; `None` until the work has ended.
     pub outcome: Option<PullOutcome>,
-    /// Remarks for the user, besides those of sources and files.
+    /// Remarks for the user, in addition to those of sources and files.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Number of imports between the user's request and this ontology.
+    /// Length of the chain of imports that led to this ontology; 0 if the user requested it.
     pub import_depth: u32,
     next_source: usize,
     next_location: usize,
     later: Vec<DelayedStep>,
-    /// The round of the running step.
+    /// The number of failed attempts of the running step.
     round: u32,
     /// True if the running step was deferred before.
     #[serde(default)]
     is_again: bool,
     attempts: u32,
     deferral: Option<Deferral>,
-    /// The part that the queue's copy of this state lacks.
+    /// The part of the state that was not persisted and is missing here.
     #[serde(default)]
     withheld: WithheldSecrets,
 }
 
-/// A step that is deferred: its time, its host and its reason.
+/// A step to defer: the time of the next attempt, the host to wait for, and the failure.
 #[derive(Clone, Debug)]
 pub(super) struct PutOff {
     pub(super) step: PullStep,
@@ -86,7 +86,7 @@ pub(super) struct PutOff {
     pub(super) is_sent: IsSent,
 }
 
-/// Tells if a request was sent at all.
+/// Tells whether a request was sent before a step was deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IsSent {
     Yes,
@@ -117,9 +117,9 @@ impl PullState {
         }
     }
 
-    /// Returns true if another state was created for the same request, so that the findings of this
-    /// state apply to the other. A state without its addresses applies to no request, because only
-    /// a new state has the addresses.
+    /// Returns true if `other` was created for the same request, so that it may use the findings of
+    /// this state. Returns false if this state lacks URLs that were withheld, because only a new
+    /// state has them.
     #[must_use]
     pub fn is_same_request(&self, other: &Self) -> bool {
         self.withheld == WithheldSecrets::Nothing
@@ -129,7 +129,8 @@ impl PullState {
             && self.import_depth == other.import_depth
     }
 
-    /// Creates a state with the single location of a [`LockEntry`]; no source is queried.
+    /// Creates the state of a pinned ontology. Its only location is that of the [`LockEntry`], and
+    /// no source is queried.
     #[must_use]
     pub fn pinned(wanted: WantedOntology, entry: LockEntry) -> Self {
         let mut state = Self::new(wanted, Vec::new());
@@ -158,7 +159,7 @@ impl PullState {
         }
     }
 
-    /// Begins a step, which is not chosen again unless it is deferred.
+    /// Begins a step. The step is not chosen again unless it is deferred.
     pub(super) fn begin(&mut self, step: PullStep) {
         let index = self.later.iter().position(|later| later.step == step);
         self.is_again = index.is_some();
@@ -169,8 +170,8 @@ impl PullState {
         }
     }
 
-    /// Adds locations from a source, to be fetched next. The author of a file wrote the address of
-    /// an import, not the user, so an import may not lead into the private network.
+    /// Adds locations from a source; they are fetched next. The locations of an import may not lead
+    /// into the private network, because the author of a file named the import and not the user.
     pub(super) fn found(&mut self, locations: Vec<OntologyLocation>) {
         for mut location in locations {
             location.is_user_supplied &= self.import_depth == 0;
@@ -184,7 +185,7 @@ impl PullState {
         }
     }
 
-    /// Adds a remark for the user, once.
+    /// Adds a remark for the user, unless the state has the same remark already.
     pub(super) fn note(&mut self, text: String) {
         if !self.notes.contains(&text) {
             self.notes.push(text);
@@ -196,9 +197,11 @@ impl PullState {
         self.tried.push(failure);
     }
 
-    /// Defers a step that failed temporarily, at most [`MAX_ROUNDS`] times.
+    /// Defers a step that failed temporarily. After [`MAX_ROUNDS`] attempts with a request, the
+    /// step is not deferred again.
     pub(super) fn put_off(&mut self, put_off: PutOff) {
-        // A paused host has not failed again: the run bounds the wait for it.
+        // A paused host got no request and has not failed again; the run limits how long it is
+        // waited for.
         let round = self.round + u32::from(put_off.is_sent == IsSent::Yes);
         let why = put_off.failure.detail.clone().unwrap_or_default();
         let is_known = |last: &TriedLocation| {
@@ -219,7 +222,7 @@ impl PullState {
         }
     }
 
-    /// Queues a step again that was chosen but not run.
+    /// Queues a step again that was begun but whose requests were not sent.
     pub(super) fn undo(&mut self, step: PullStep, now: Timestamp) {
         self.later.push(DelayedStep {
             step,
@@ -230,7 +233,7 @@ impl PullState {
         });
     }
 
-    /// Returns true if the running step failed temporarily before.
+    /// Returns true if the running step has been deferred before.
     pub(super) const fn is_repeated(&self) -> bool {
         self.is_again
     }
@@ -239,19 +242,18 @@ impl PullState {
         self.attempts += 1;
     }
 
-    /// Returns the most significant failure, for an ontology without a file.
+    /// Returns the failure that tells the user most about why there is no file.
     #[must_use]
     pub fn failure(&self) -> Absence {
-        // A failure at the file's own location says more than a source that does not list the
-        // ontology.
+        // A failure of a location matters more than a source that does not list the ontology.
         let rank = |attempt: &&TriedLocation| match attempt.reason {
             Some(AbsenceReason::NotListed) => 0,
             Some(AbsenceReason::Credential | AbsenceReason::Unclear) => 1,
-            // A fault of a received file says more than another address that is dead.
+            // A fault in a downloaded file matters more than a dead URL.
             Some(AbsenceReason::HttpStatus | AbsenceReason::Unreachable) => 2,
             _ => 3,
         };
-        // A final response of a source replaces its earlier temporary failures.
+        // A later response of a source replaces temporary failures of the same source.
         let is_superseded = |at: usize, attempt: &TriedLocation| {
             let is_passing = attempt.http_status.is_some_and(|status| status >= 500)
                 || attempt.reason == Some(AbsenceReason::Unreachable);
@@ -273,7 +275,8 @@ impl PullState {
         }
     }
 
-    /// Returns the host, and the reason, of the step that waits until this time.
+    /// Returns the awaited host, and the reason for the wait, of the step that is deferred until
+    /// `until`.
     #[must_use]
     pub fn waits_for(&self, until: Timestamp) -> Option<(&str, &str)> {
         let later = self.later.iter().find(|later| later.at == until)?;

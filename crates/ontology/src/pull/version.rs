@@ -1,4 +1,4 @@
-//! The comparison of a file with the requested version.
+//! Checks that a file has the requested version and format.
 
 use super::examine::ExaminedFile;
 use super::fetch::GatedLocation;
@@ -6,8 +6,9 @@ use super::state::PullState;
 use crate::library::version_directory;
 use crate::source::{Absence, AbsenceReason};
 
-/// Returns true if two texts name the same version. `2026-06-20`, `releases/2026-06-20` and
-/// `http://purl.obolibrary.org/obo/hp/releases/2026-06-20/hp.owl` do, and so do `1.2` and `v1.2`.
+/// Returns true if two texts name the same version: `2026-06-20`, `releases/2026-06-20` and
+/// `http://purl.obolibrary.org/obo/hp/releases/2026-06-20/hp.owl` are the same, and so are `1.2`
+/// and `v1.2`.
 #[must_use]
 pub(crate) fn is_same_version(wanted: &str, stated: &str) -> bool {
     let plain = |text: &str| {
@@ -25,8 +26,8 @@ pub(crate) fn is_same_version(wanted: &str, stated: &str) -> bool {
         || version_directory(wanted) == version_directory(stated)
 }
 
-/// Returns the version that the user requested, in the list or by a pin. A pin with a checksum or a
-/// revision is more exact than its version, so there is no requested version.
+/// Returns the version that the user requested or pinned. Returns `None` for a pin with a checksum
+/// or revision, because these identify the file more exactly than the version.
 pub(super) fn wanted_version(state: &PullState) -> Option<&str> {
     let pinned = state.pin.as_ref();
     let pinned = pinned.filter(|pin| pin.checksum.is_none() && pin.revision.is_none());
@@ -34,10 +35,13 @@ pub(super) fn wanted_version(state: &PullState) -> Option<&str> {
     state.wanted.version.as_deref().or(pinned)
 }
 
-/// Judges the version of a file that was read. If the location has a revision and its source
-/// declares the requested version, the version is accepted. Otherwise the file's own declaration
-/// decides. For a file without a declaration, the version that its source declares must be the
-/// requested one.
+/// Checks that a file has the requested version.
+///
+/// - If the location has a revision, the version that the source declares must be the requested
+///   one.
+/// - Otherwise a version that the file declares must be the requested one.
+/// - If the file declares no version, the version that the source declares must be the requested
+///   one.
 pub(super) fn check_version(
     state: &PullState,
     target: &GatedLocation,
@@ -76,8 +80,9 @@ pub(super) fn check_version(
     })
 }
 
-/// Judges the format of a file. Any format is accepted if the source declared the format, if the
-/// user gave the address, for a pinned ontology, and for an import.
+/// Checks that a file has a requested format. Any format is accepted for an import, a pinned
+/// ontology or a URL from the user, and if no format was requested or the source declares the
+/// format.
 pub(super) fn check_format(
     state: &PullState,
     target: &GatedLocation,

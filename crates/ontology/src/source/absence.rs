@@ -1,17 +1,17 @@
-//! Absences: the reasons why a pull has no file of an ontology.
+//! Absences: the reasons why a pull got no file of an ontology.
 
 use serde::{Deserialize, Serialize};
 
-/// The reason why there is no file, with a sentence.
+/// The reason why there is no file of an ontology, as a class and as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Absence {
-    /// The class of the reason.
+    /// The class of the reason, for scripts.
     pub reason: AbsenceReason,
-    /// The reason as a sentence.
+    /// The sentence for the user.
     pub detail: String,
 }
 
-/// The class of an [`Absence`], for scripts.
+/// The class of an [`Absence`], which scripts can rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AbsenceReason {
@@ -23,11 +23,11 @@ pub enum AbsenceReason {
     Restricted,
     /// The ontology is abandoned, and perhaps replaced.
     Obsolete,
-    /// The address that the source declares cannot be fetched.
+    /// The source declares a URL that cannot be fetched.
     BadLocation,
     /// The source requires a key, and the key is missing or refused.
     Credential,
-    /// The user must say more: an address, an acronym.
+    /// The user must name a URL, an acronym or a source.
     Unclear,
     /// The licence is not on the list of accepted licences.
     Licence,
@@ -41,7 +41,7 @@ pub enum AbsenceReason {
     Version,
     /// The downloaded or listed format is not a requested format.
     Format,
-    /// The downloaded file has a format that is not parsed here.
+    /// The downloaded ontology has a format that is not parsed here.
     Unsupported,
     /// The downloaded file does not have the declared checksum.
     Checksum,

@@ -1,8 +1,9 @@
-//! Addresses from the user, requested in the form of an ontology and not of a page.
+//! Fetches ontologies from URLs that the user gives.
 //!
-//! Servers of vocabularies choose their response by `Accept`, and many send a page nevertheless.
-//! Then the same address is requested again with a single media type. The last attempt is the
-//! address that the page declares for its data (`Link: rel=alternate`).
+//! Servers of vocabularies choose between an ontology and a web page by the `Accept` field, and
+//! many send a page although the request prefers ontologies. Then the same URL is requested again,
+//! with a single media type each time. Last, the URLs are tried that the page declares for its data
+//! (`Link: rel=alternate`).
 
 use http::HeaderMap;
 use http::header::LINK;
@@ -25,13 +26,13 @@ pub const SINGLE_TYPES: [&str; 2] = ["text/turtle", "application/rdf+xml"];
 #[derive(Debug)]
 pub struct Direct(SourceSpec);
 
-/// The source for any address.
+/// The source `direct`, for the URL of any ontology.
 pub static DIRECT: Direct = Direct(SourceSpec {
     about: "an address of your own (url), with content negotiation",
     ..SourceSpec::new("direct", "direct address")
 });
 
-/// The source for the address of a SKOS vocabulary, requested in the same way.
+/// The source for the URL of a SKOS vocabulary, which behaves like [`DIRECT`].
 pub static SKOS: Direct = Direct(SourceSpec {
     about: "the address of a SKOS vocabulary (url), with content negotiation",
     ..SourceSpec::new("skos", "SKOS vocabulary")
@@ -59,10 +60,9 @@ impl OntologySource for Direct {
     }
 }
 
-/// Returns the locations to try after a page was returned in place of data.
+/// Returns the locations to try after a server returned a page in place of an ontology.
 ///
-/// The same address with each single media type comes first, then the links of the page to its
-/// data.
+/// First comes the same URL with each single media type, then the links of the page to its data.
 #[must_use]
 pub fn after_page(
     location: &OntologyLocation,
@@ -88,7 +88,7 @@ pub fn after_page(
     again.chain(linked).collect()
 }
 
-/// Reads the addresses of data that `Link` headers name as alternates (RFC 8288).
+/// Reads the URLs that `Link` header fields declare as alternates of a page (RFC 8288).
 fn alternates(page: &Url, headers: &HeaderMap) -> Vec<Url> {
     const DATA: [&str; 5] = [
         "text/turtle",
@@ -151,7 +151,8 @@ mod tests {
             ]
         );
         assert!(!tried[2].is_user_supplied);
-        // A location from a page is not tried for pages again.
+        // If a location that was derived from a page returns a page as well, no further locations
+        // follow.
         assert!(after_page(&tried[0], &url, &headers).is_empty());
     }
 }

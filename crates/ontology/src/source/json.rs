@@ -1,4 +1,4 @@
-//! Reads the JSON of services whose fields may be missing, null, or the text "null".
+//! Reads the JSON of services, in which fields may be missing, null, or the text "null".
 
 use docstokg_hub::redact_text;
 use docstokg_lookup::message::LookupResponse;
@@ -6,10 +6,10 @@ use serde_json::Value as Json;
 
 use super::{LookupStep, SourceOutcome};
 
-/// Reads the body of a response as JSON; the error quotes another body.
+/// Reads the body of a response as JSON. If the body is not JSON, the error quotes its beginning.
 pub(super) fn body(source: &str, response: &LookupResponse) -> Result<Json, String> {
     serde_json::from_slice(&response.body).map_err(|error| {
-        // The body is quoted in records and on terminals.
+        // The quotation is stored in records and shown on terminals, so clean it.
         let start = String::from_utf8_lossy(&response.body[..response.body.len().min(120)]);
         let words = start.split(|letter: char| letter.is_whitespace() || letter.is_control());
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
@@ -24,7 +24,7 @@ pub(super) fn text(value: &Json) -> Option<&str> {
     (!matches!(text, "" | "null" | "false" | "None")).then_some(text)
 }
 
-/// Ends a look-up because the source cannot use the status.
+/// Ends a look-up because of an error status.
 pub(super) fn bad_status<'a>(source: &str, response: &LookupResponse) -> LookupStep<'a> {
     SourceOutcome::failed(format!(
         "{source} answered with status {}",

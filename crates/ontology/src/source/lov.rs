@@ -1,9 +1,9 @@
-//! Linked Open Vocabularies: versions of a vocabulary, each with its file.
+//! Linked Open Vocabularies: a catalogue of vocabularies, with a file for each version.
 //!
-//! The API of the service has long outages with status 503 or 404 for every request. So a
-//! vocabulary counts as not listed only if the API lacks it at both of its addresses, and has a
-//! vocabulary that is always there. If the API does not respond, the dump of the whole catalogue is
-//! read, once.
+//! The API has long outages, during which every request gets status 503 or 404. So status 404 for a
+//! vocabulary means that it is not listed only if both paths of the API return it, and if the API
+//! returns a vocabulary that is always listed. If the API does not respond, the dump of the whole
+//! catalogue is downloaded, once for all look-ups.
 
 mod dump;
 
@@ -37,7 +37,7 @@ static SPEC: SourceSpec = SourceSpec {
     ..SourceSpec::new("lov", "Linked Open Vocabularies")
 };
 
-/// The two paths of the API; the path in use has changed over the years.
+/// The two paths at which the API may be; the path in use has changed over the years.
 const PATHS: [&str; 2] = ["/dataset/lov/api/v2", "/dataset/api/v2"];
 /// Media types of the request for the dump.
 const DUMP_TYPES: &str = "application/gzip, application/octet-stream;q=0.9, */*;q=0.1";
@@ -95,7 +95,7 @@ impl<'a> VocabularyLookup<'a> {
         })
     }
 
-    /// Requests [`CONTROL`]: a vocabulary counts as missing only if the API has this one.
+    /// Requests [`CONTROL`], because a vocabulary counts as missing only if the API has this one.
     fn control(self) -> LookupStep<'a> {
         self.request_info(PATHS[0], CONTROL, move |response| {
             match response.status.as_u16() {
@@ -111,7 +111,8 @@ impl<'a> VocabularyLookup<'a> {
         })
     }
 
-    /// Requests the facts of a vocabulary from the API. If the API does not respond, the dump may.
+    /// Requests the facts of a vocabulary from the API. If the API does not respond, the dump is
+    /// requested instead.
     fn request_info(
         self,
         path: &str,
@@ -130,8 +131,8 @@ impl<'a> VocabularyLookup<'a> {
         })
     }
 
-    /// Requests the dump of the catalogue. If the dump is unavailable as well, the earlier failure
-    /// says when to retry.
+    /// Requests the dump of the catalogue. If the dump is unavailable as well, `failed` determines
+    /// when to retry.
     fn dump(self, failed: Option<FailedRequest>) -> LookupStep<'a> {
         let Some(url) = self.settings.endpoints.with_path(&API, "/lov.n3.gz") else {
             return SourceOutcome::failed("the address of the service is not a URL");
@@ -189,7 +190,7 @@ fn read<'a>(wanted: &WantedOntology, vocabulary: &Json) -> LookupStep<'a> {
             Some((text(&version["issued"]).unwrap_or_default(), version, url))
         })
         .collect();
-    // Dates are written year first: the order of the texts is that of the dates.
+    // Dates are written with the year first, so the texts sort like the dates.
     dated.sort_by_key(|(issued, ..)| std::cmp::Reverse(*issued));
     if dated.is_empty()
         && let Some(version) = &wanted.version
@@ -216,7 +217,7 @@ fn read<'a>(wanted: &WantedOntology, vocabulary: &Json) -> LookupStep<'a> {
         .into_iter()
         .take(1)
         .map(|(issued, version, url)| OntologyLocation {
-            // The files are Turtle, for any extension of their names.
+            // The files are Turtle, whatever the extensions of their names.
             format: Some(TargetFormat::Ttl),
             version: wanted
                 .version
@@ -225,7 +226,8 @@ fn read<'a>(wanted: &WantedOntology, vocabulary: &Json) -> LookupStep<'a> {
                     text(&version["name"]).map(|name| name.trim_start_matches('v').to_owned())
                 })
                 .or_else(|| (!issued.is_empty()).then(|| issued.to_owned())),
-            // The revision is recorded; a signature in the URL does not identify the content.
+            // The revision is stored in records, so remove a signature from the URL. The signature
+            // does not identify the content anyway.
             revision: Some(redact(&url)),
             ..OntologyLocation::new(SPEC.name, url)
         });

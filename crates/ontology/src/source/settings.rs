@@ -1,4 +1,4 @@
-//! Addresses of the services, and the keys for them.
+//! The base URLs of services, and the keys that the user has for them.
 
 use std::path::PathBuf;
 
@@ -10,16 +10,16 @@ use url::Url;
 use super::ontoportal::{Portal, key_header};
 use super::{OntologySource, SourceEndpoint};
 
-/// Addresses of the services, and the keys for them.
+/// The base URLs of services, and the keys that the user has for them.
 #[derive(Clone, Debug, Default)]
 pub struct SourceSettings {
     /// The addresses of the services.
     pub endpoints: SourceEndpoints,
-    /// Keys, by the name of the source. See [`SourceSettings::authorization`].
+    /// The keys, by the name of the source. See [`SourceSettings::authorization`].
     pub credentials: SourceCredentials,
     /// A snapshot of the OBO Foundry registry, used in place of the service.
     pub obo_registry: Option<PathBuf>,
-    /// [`Portal`]s that are not built in.
+    /// The [`Portal`]s that the user has configured in addition to the built-in portals.
     pub portals: Vec<&'static Portal>,
 }
 
@@ -43,7 +43,8 @@ impl SourceSettings {
         self.endpoints.with_path(endpoint, "")
     }
 
-    /// Returns the key for a source, as the value of its header field.
+    /// Returns the `Authorization` header for a source; `None` if the user has no key for the
+    /// source.
     #[must_use]
     pub fn authorization(&self, source: &str) -> Option<HeaderValue> {
         let header = key_header(&[]).carrying(self.credentials.by_key(source)?)?;
@@ -51,7 +52,7 @@ impl SourceSettings {
     }
 }
 
-/// Writes text as one segment of a path.
+/// Encodes text as a single segment of a path.
 pub(super) fn segment(text: &str) -> String {
     let mut base: Url = match "https://h/".parse() {
         Ok(base) => base,

@@ -7,15 +7,16 @@ use url::Url;
 
 use super::Absence;
 
-/// The effect of a request that returned neither a file nor a usable response.
+/// The way in which a pull continues after a request that brought neither a file nor a usable
+/// response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Do not repeat the request; the [`Absence`] is final.
     Never(Absence, Option<u16>),
     /// Repeat the request after this time.
     Later(Duration, Absence, Option<u16>),
-    /// Repeat the request when the host allows. The host is paused, throttles, may be down or is
-    /// out of reach.
+    /// Repeat the request when its host permits: the host is paused, throttles, may be down or
+    /// cannot be reached.
     Paused(RetryLater, Absence, Option<u16>),
     /// The run was cancelled before the request was sent.
     Cancelled,
@@ -23,17 +24,17 @@ pub enum Verdict {
     Halt(String),
 }
 
-/// A request of a look-up that returned nothing to read.
+/// A request of a look-up that brought no response for the source to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedRequest {
     /// The URL of the request; `None` for a file on disk.
     pub url: Option<Box<Url>>,
-    /// The effect on the next step.
+    /// The way in which the pull continues.
     pub verdict: Verdict,
 }
 
 impl FailedRequest {
-    /// Returns true if a retry may get a response.
+    /// Returns true if a later request may succeed.
     #[must_use]
     pub const fn is_temporary(&self) -> bool {
         matches!(self.verdict, Verdict::Later(..) | Verdict::Paused(..))

@@ -1,4 +1,4 @@
-//! XBRL taxonomy packages: archives that a publisher offers at its own address.
+//! Fetches XBRL taxonomy packages, which are archives on the web sites of their publishers.
 
 use super::{
     AbsenceReason, LookupStep, OntologyLocation, OntologySource, SourceOutcome, SourceSettings,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::wanted_ontology::{TargetFormat, WantedOntology};
 
-/// Addresses of taxonomy packages, as an [`OntologySource`].
+/// The source for URLs of taxonomy packages, as an [`OntologySource`].
 #[derive(Debug)]
 pub struct Xbrl;
 

@@ -27,18 +27,18 @@ use crate::source;
 /// Defaults for all ontologies of a [`SpecFile`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpecDefaults {
-    /// The sources to query, in this order.
+    /// The sources to query, in this order; `None` for the default order.
     pub prefer_source: Option<Vec<String>>,
-    /// The licences that are accepted.
+    /// The licences that are accepted; `None` for those of the configuration.
     pub accept_licenses: Option<Vec<String>>,
-    /// The wanted formats, the best first.
+    /// The requested formats, the best first.
     pub target_formats: Vec<TargetFormat>,
 }
 
 /// A list of ontologies, from `sources.yaml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpecFile {
-    /// Defaults for all of them.
+    /// Defaults for all ontologies of the list.
     pub defaults: SpecDefaults,
     /// The ontologies, in the order of the file.
     pub ontologies: Vec<WantedOntology>,
@@ -248,7 +248,8 @@ impl ListReader<'_> {
         }
     }
 
-    /// Reads the options of single sources; `url` and `checksum` may be among them.
+    /// Reads the options that only some sources use, under `extras`. The keys `url` and `checksum`
+    /// are also accepted there.
     fn extras(&mut self, wanted: &mut WantedOntology, node: &ConfigNode, path: &str) {
         let ConfigValue::Map(entries) = &node.value else {
             let message = format!("expected a mapping of keys, found {}", node.describe());
@@ -327,7 +328,7 @@ impl ListReader<'_> {
         match Url::parse(&text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Some(url),
             _ => {
-                // The text may contain a password: do not repeat it.
+                // The text may contain a password, so the message must not repeat it.
                 self.complain(&node.source, path, "this is not an http or https URL");
                 None
             }

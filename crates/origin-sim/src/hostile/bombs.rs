@@ -1,4 +1,5 @@
-//! Bodies that are small on the wire and expensive to decode, because of their size or their work.
+//! Bodies that are small on the wire and expensive to decode, because they become large or take
+//! long.
 
 use std::io::Write;
 
@@ -44,8 +45,8 @@ const ENCODERS: [(&str, Encoder); 4] = [
     ("zstd", zstd),
 ];
 
-/// Creates a bomb of each kind, of `size` bytes when decoded, as an [`Attack`]. `kind` is the
-/// declared media type, and `begin` the start of the decoded body.
+/// Creates responses with bombs of every kind, as [`Attack`]s. Most decode to `size` bytes that
+/// begin with `begin`. `kind` is the declared media type.
 #[must_use]
 pub fn bombs(size: usize, kind: &str, begin: &str) -> Vec<Attack> {
     let mut body = begin.as_bytes().to_vec();
@@ -71,10 +72,10 @@ pub fn bombs(size: usize, kind: &str, begin: &str) -> Vec<Attack> {
         .collect()
 }
 
-/// A name, a content encoding, and the encoded bytes, for an [`Attack`].
+/// The name, the `Content-Encoding`, and the encoded bytes of a bomb.
 type Bomb = (String, String, Vec<u8>);
 
-/// Encodes a body once and several times, and adds variants that are cut or extended.
+/// Encodes a body once and repeatedly, and adds variants that are truncated or have further bytes.
 fn encoded(name: &str, encode: Encoder, body: &[u8]) -> Vec<Bomb> {
     let once = encode(body);
     vec![
@@ -118,7 +119,8 @@ fn repeated(begin: &str) -> [Bomb; 2] {
     })
 }
 
-/// Returns empty members and frames, and a frame with a window beyond memory.
+/// Returns very many empty gzip members and zstd frames, and a frame that declares a window larger
+/// than memory.
 fn frames() -> Vec<Bomb> {
     let empty = gzip(b"");
     let frame = zstd(b"");

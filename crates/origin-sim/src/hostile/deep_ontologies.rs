@@ -1,7 +1,7 @@
-//! Ontologies of a given nesting or chain length, in every format.
+//! Ontologies in every format that are nested to a given depth, or have a chain of a given length.
 
-/// Returns a context of `length` terms. `definition` receives the number of the next term and
-/// returns the definition of a term.
+/// Returns a JSON-LD context with `length` terms. `definition` gets the number of the next term,
+/// and returns the definition of the current term, which can then refer to the next.
 fn chain(length: usize, definition: impl Fn(usize) -> String) -> String {
     let terms: Vec<_> = (0..length)
         .map(|n| format!("\"t{n}\":{}", definition(n + 1)))
@@ -28,7 +28,7 @@ pub fn term_chains(length: usize) -> Vec<String> {
         .into()
 }
 
-/// Returns `1` within `depth` brackets.
+/// Returns `1` within `depth` pairs of the brackets `open` and `close`.
 #[must_use]
 pub fn nested(open: &str, close: &str, depth: usize) -> String {
     format!("{}1{}", open.repeat(depth), close.repeat(depth))
@@ -41,7 +41,8 @@ fn in_rdf(body: &str) -> String {
     )
 }
 
-/// Creates ontologies that are nested or chained to a depth: the name of the file, and its text.
+/// Creates ontologies that are nested to a depth, or have chains of this length: the name of each
+/// file, and its text.
 #[must_use]
 pub fn deep_ontologies(depth: usize) -> Vec<(String, String)> {
     let nested = |open: &str, close: &str| nested(open, close, depth);

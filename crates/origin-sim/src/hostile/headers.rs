@@ -1,10 +1,10 @@
-//! Malformed headers, each in a response that is otherwise a paper.
+//! Responses with malformed headers, and otherwise correct with a paper as the body.
 
 use super::Attack;
 use crate::pdf;
 use crate::reply::{Piece, ScriptedReply};
 
-/// Malformed values of Retry-After.
+/// Malformed and extreme values of `Retry-After`.
 const WAITS: [&str; 14] = [
     "-1",
     "0",
@@ -22,7 +22,7 @@ const WAITS: [&str; 14] = [
     "0x10",
 ];
 
-/// The header lines of a response, after the status line.
+/// The faults of header lines: a name, and the lines that follow the status line.
 const LINES: [(&str, &str); 34] = [
     (
         "lengths that differ",

@@ -1,7 +1,8 @@
-//! Random changes of valid input: most of the input stays valid, so that readers get far.
+//! Random changes to valid input. Most of the input stays valid, so that readers get past the first
+//! bytes.
 
-/// Pieces of the syntax of formats: brackets, quotes, escapes, line ends, bytes that are not text,
-/// beginnings of records, numbers.
+/// Pieces of the syntax of several formats, which mutations insert: brackets, quotes, escapes, line
+/// ends, bytes that are not text, beginnings of records, and numbers.
 const SYNTAX_PIECES: [&[u8]; 26] = [
     b"{",
     b"}",
@@ -31,7 +32,8 @@ const SYNTAX_PIECES: [&[u8]; 26] = [
     b"99999999999999999999",
 ];
 
-/// Changes bytes at random: some are replaced, removed, repeated, moved or cut off.
+/// Returns `original` with random changes: bytes are inserted, replaced, removed, repeated, moved
+/// or cut off. The same `seed` makes the same changes.
 #[must_use]
 pub fn mutated(seed: u64, original: &[u8]) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);

@@ -1,5 +1,5 @@
-//! Ontology files that try to harm their readers: small files whose statements, names, errors or
-//! nesting grow without bound.
+//! Ontology files that try to harm their readers: small files from which readers get very many or
+//! very long statements, names, errors or levels of nesting.
 
 /// Length of a repeated name, in bytes.
 const NAME_BYTES: usize = 100_000;

@@ -1,11 +1,12 @@
-//! PDFs that are small in the file and large once their streams are unpacked.
+//! Small PDFs whose streams are very large once they are unpacked.
 
 use std::fmt::Write;
 
 use super::bombs::deflate;
 use super::papers::{pdf, stream};
 
-/// Packs the content of a stream, in hexadecimal so that the file stays text.
+/// Compresses the content of a PDF stream, and encodes it in hexadecimal so that the file stays
+/// text.
 fn packed(content: &str) -> String {
     let mut hex = String::new();
     for byte in deflate(content.as_bytes()) {
@@ -15,7 +16,7 @@ fn packed(content: &str) -> String {
     stream("/Filter [/ASCIIHexDecode /FlateDecode]", &hex)
 }
 
-/// Creates a paper of one page with this content and this table of its font.
+/// Creates a PDF of one page with the given content, whose font has the given character table.
 fn of_one_page(content: &str, table: &str) -> Vec<u8> {
     pdf(
         &[
@@ -34,7 +35,7 @@ fn of_one_page(content: &str, table: &str) -> Vec<u8> {
     )
 }
 
-/// Creates papers whose first page is expensive to read, each with its fault.
+/// Creates PDFs whose first page is expensive to read, each with the name of its fault.
 pub(super) fn papers() -> Vec<(&'static str, Vec<u8>)> {
     let codes: String = (0..400_000).fold(String::new(), |mut codes, code| {
         let _ = writeln!(codes, "<{:04x}> <{:04x}>", code % 0xffff, code % 0xd7ff);

@@ -1,6 +1,6 @@
-//! Pages that are costly to parse into a tree.
+//! Web pages that are expensive to parse into a tree.
 
-/// Repeats text up to a size.
+/// Repeats `text` as often as fits into `size` bytes.
 fn filled(text: &str, size: usize) -> String {
     text.repeat(size / text.len())
 }
@@ -17,7 +17,8 @@ fn numbered(count: usize, size: usize, text: impl Fn(usize) -> String) -> String
     page
 }
 
-/// Creates the bodies of such pages, each of about `size` bytes, with its fault.
+/// Creates web pages that are expensive to parse, each of about `size` bytes, with the name of its
+/// fault.
 #[must_use]
 pub fn pages(size: usize) -> Vec<(&'static str, String)> {
     vec![

@@ -1,7 +1,7 @@
 //! PDFs that try to harm their readers.
 
-/// Writes a PDF of these objects, numbered from 1, with a table of their offsets. The first object
-/// is the catalogue.
+/// Writes a PDF of these objects, numbered from 1, and the table of their offsets. The first object
+/// is the document catalogue.
 pub(super) fn pdf(objects: &[String], trailer: &str) -> Vec<u8> {
     let mut out = String::from("%PDF-1.7\n");
     let mut offsets = Vec::new();
@@ -21,7 +21,7 @@ pub(super) fn pdf(objects: &[String], trailer: &str) -> Vec<u8> {
         "trailer\n<< /Size {} /Root 1 0 R {trailer} >>\nstartxref\n{table}\n%%EOF\n",
         objects.len() + 1
     ));
-    // Small files count as stubs, which are not read.
+    // Readers take very small files for stubs and do not parse them, so make the file larger.
     let padding = format!("%{}\n", " ".repeat(2_000));
     out.push_str(&padding);
     out.push_str(&format!("startxref\n{table}\n%%EOF\n"));
@@ -85,17 +85,17 @@ fn deep(open: &str, close: &str, depth: usize) -> String {
     format!("{}1{}", open.repeat(depth), close.repeat(depth))
 }
 
-/// Creates a document whose page has this text.
+/// Creates a PDF of one page with this content.
 fn text(content: &str) -> Vec<u8> {
     pdf(&page(&stream("", content)), "")
 }
 
-/// Creates a document of a catalogue and another object.
+/// Creates a PDF with a catalogue and one other object.
 fn two(object: String, trailer: &str) -> Vec<u8> {
     pdf(&[CATALOGUE.to_owned(), object], trailer)
 }
 
-/// Creates papers with nested values, and with very many values.
+/// Creates PDFs with deeply nested values, and with very many values.
 fn nested() -> Vec<NamedPaper> {
     let many = [
         vec![CATALOGUE.to_owned()],
@@ -136,7 +136,7 @@ fn nested() -> Vec<NamedPaper> {
     ]
 }
 
-/// Creates papers with trees of pages that are rings, wide or deep.
+/// Creates PDFs whose page trees are circular, very wide or very deep.
 fn page_trees() -> Vec<NamedPaper> {
     let wide = format!(
         "<< /Type /Pages /Kids [{}] /Count 9 >>",
@@ -186,7 +186,7 @@ fn tree_in_a_comment() -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Creates papers with references in circles.
+/// Creates PDFs with circular references.
 fn references() -> Vec<NamedPaper> {
     let ring = ["2 0 R", "3 0 R", "2 0 R"].map(str::to_owned);
     let mut font = page(&stream("", "BT /F1 12 Tf (a) Tj ET"));
@@ -217,7 +217,7 @@ fn ring_of_tables() -> Vec<u8> {
     bytes
 }
 
-/// Creates papers with wrong lengths and sizes, and with endless work.
+/// Creates PDFs with wrong lengths and sizes, and with filters that take very long.
 fn lengths_and_filters() -> Vec<NamedPaper> {
     let filters = format!("/Filter [{}]", "/ASCIIHexDecode ".repeat(10_000));
     vec![
@@ -250,7 +250,7 @@ fn lengths_and_filters() -> Vec<NamedPaper> {
     ]
 }
 
-/// Creates papers with XML metadata that is deep, or that grows.
+/// Creates PDFs whose XML metadata is deeply nested, or grows when its entities are expanded.
 fn metadata() -> Vec<NamedPaper> {
     let with_metadata = |xml: &str| {
         pdf(

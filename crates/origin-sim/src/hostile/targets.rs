@@ -1,11 +1,11 @@
-//! Addresses to which a response must not lead a client: this machine and its private networks, in
-//! every spelling.
+//! Hosts to which a response must not lead a client: this machine and private networks, in every
+//! spelling.
 
-/// Returns spellings of addresses outside of the open internet: private, link-local, shared,
-/// metadata services, reserved, and the IPv6 forms of such IPv4 addresses.
+/// Returns spellings of addresses outside of the public internet: private, link-local, shared and
+/// reserved addresses, those of metadata services, and the IPv6 forms of these IPv4 addresses.
 ///
-/// The addresses are for clients that would use a proxy. The proxy is on loopback, so every request
-/// to it is a leak that reached no host.
+/// Tests use a client with a proxy on loopback, so that a client that would contact such an address
+/// only contacts the proxy. Each request to the proxy is a fault of the client.
 #[must_use]
 pub fn addresses() -> Vec<String> {
     [
@@ -68,7 +68,7 @@ pub fn addresses() -> Vec<String> {
     .collect()
 }
 
-/// Returns spellings of this machine, at a port that must get no request.
+/// Returns spellings of this machine's address with a port. A client must not send a request there.
 #[must_use]
 pub fn loopback(port: u16) -> Vec<String> {
     [

@@ -1,4 +1,4 @@
-//! A minimal HTTP/1.1 server that can produce every fault.
+//! A minimal HTTP/1.1 server that can send every kind of faulty response.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::reply::{BodyFraming, Piece, ScriptedReply};
 
 /// Maximum size of a request head, in bytes.
 const HEAD_LIMIT: usize = 64 << 10;
-/// Minimum size of a piece of a body that is sent without a copy, in bytes.
+/// Minimum size of a piece of a body that is sent without copying it first, in bytes.
 const LARGE_PIECE_BYTES: usize = 1 << 20;
 
 pub(super) async fn serve_connection(
@@ -53,7 +53,7 @@ pub(super) async fn serve_connection(
     Ok(())
 }
 
-/// Reads a request head and its body; `None` if the client has closed.
+/// Reads a request head and its body; returns `None` if the client has closed the connection.
 async fn read_request(
     stream: &mut impl Connection,
     buffer: &mut Vec<u8>,
@@ -122,7 +122,7 @@ async fn write_reply(
     for piece in reply.pieces.iter().filter(|_| !is_head) {
         match piece {
             Piece::Bytes(bytes) if reply.framing == BodyFraming::Chunked => chunk(bytes, &mut out),
-            // Send a large piece without a copy, because a body may have gigabytes.
+            // Do not copy large pieces, because a body may have gigabytes.
             Piece::Bytes(bytes) if bytes.len() >= LARGE_PIECE_BYTES => {
                 stream.write_all(&std::mem::take(&mut out)).await?;
                 stream.write_all(bytes).await?;
@@ -154,7 +154,7 @@ async fn write_reply(
     }
     stream.write_all(&out).await?;
     stream.flush().await?;
-    // After a false length the connection cannot be reused.
+    // If the declared length was wrong, the connection cannot be reused.
     Ok(match reply.framing {
         BodyFraming::Claimed(length) => length == reply.length(),
         BodyFraming::Verbatim => false,
@@ -162,7 +162,7 @@ async fn write_reply(
     })
 }
 
-/// Writes the same bytes repeatedly, until the client closes the connection.
+/// Writes the same bytes again and again, until the client closes the connection.
 async fn write_without_end(
     stream: &mut impl Connection,
     bytes: &[u8],
@@ -205,7 +205,7 @@ async fn end_badly(stream: &mut impl Connection, how: &Piece) -> io::Result<bool
     if *how == Piece::Reset {
         stream.arm_reset();
     } else {
-        // The connection is closed without a TLS alert, like most connections.
+        // Close without a TLS alert, as most servers do.
         stream.flush().await?;
     }
     Ok(false)

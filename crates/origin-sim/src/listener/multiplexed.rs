@@ -1,4 +1,4 @@
-//! HTTP/2: many requests at once on one connection, and its faults.
+//! An HTTP/2 server: many concurrent requests on one connection, and the faults of HTTP/2.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,8 +15,8 @@ use crate::ledger::Arrival;
 use crate::origin::SimulatedWeb;
 use crate::reply::{BodyFraming, Piece, ScriptedReply};
 
-/// Serves a connection until the client closes it, or until `most` requests have arrived: then the
-/// server sends GOAWAY.
+/// Serves a connection until the client closes it, or until `most` requests have arrived. After
+/// these, the server sends GOAWAY.
 #[expect(
     clippy::disallowed_methods,
     reason = "each stream has a task of its own"
@@ -36,7 +36,8 @@ pub(super) async fn serve_connection(
         let arrival = arrival(&request, &web, address);
         let web = web.clone();
         tokio::spawn(async move {
-            // The client may have cancelled a stream; the ledger has the arrival.
+            // The client may have cancelled the stream; the ledger has recorded the request
+            // already.
             let _ = answer(arrival, respond, &web).await;
         });
         seen += 1;
@@ -123,8 +124,8 @@ async fn write_reply(
     stream.send_data(Bytes::new(), true)
 }
 
-/// Returns the HTTP/2 error of a fault: [`Piece::Cut`] means that the request was not processed,
-/// and [`Piece::Reset`] that the response failed.
+/// Returns the HTTP/2 error for a fault. [`Piece::Cut`] tells the client that the request was not
+/// processed, and [`Piece::Reset`] that the response failed.
 fn reason(how: &Piece) -> Reason {
     if *how == Piece::Cut {
         Reason::REFUSED_STREAM

@@ -1,11 +1,12 @@
-//! Origins for tests without a runtime.
+//! Origins on loopback, for tests that do not run within a runtime.
 
 use docstokg_hub::clock::{Clock, SystemClock};
 
 use super::{Listener, Security};
 use crate::origin::{OriginScript, SimulatedWeb};
 
-/// A [`SimulatedWeb`] on loopback, in its own runtime. Stops when dropped.
+/// A [`SimulatedWeb`] on loopback, with a runtime of its own. The listener stops when this value is
+/// dropped.
 pub struct ServedWeb {
     /// The origins that the listener serves.
     pub web: SimulatedWeb,

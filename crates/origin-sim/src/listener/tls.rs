@@ -11,8 +11,8 @@ use super::{Connection, Security, http1, multiplexed, pause};
 use crate::origin::SimulatedWeb;
 
 impl Security {
-    /// Creates TLS with a certificate for `name`, and returns the certificate as PEM for clients
-    /// that must trust it.
+    /// Creates TLS with a self-signed certificate for `name`. Also returns the certificate as PEM,
+    /// which clients must trust.
     ///
     /// # Panics
     /// If no certificate can be created.
@@ -21,7 +21,8 @@ impl Security {
         Self::certified(name, &[], u32::MAX)
     }
 
-    /// Creates TLS with HTTP/2, like [`Security::self_signed`].
+    /// Creates TLS with HTTP/2, otherwise like [`Security::self_signed`]. A connection accepts
+    /// `requests_per_connection` requests.
     #[must_use]
     pub fn self_signed_http2(name: &str, requests_per_connection: u32) -> (Self, String) {
         Self::certified(name, &[b"h2", b"http/1.1"], requests_per_connection)
@@ -53,7 +54,8 @@ impl Security {
     }
 }
 
-/// Serves a connection that begins with a TLS handshake, with the protocol of the handshake.
+/// Serves a connection that begins with a TLS handshake, in the protocol that the handshake
+/// selects.
 pub(super) async fn serve(
     stream: TcpStream,
     web: SimulatedWeb,

@@ -1,4 +1,4 @@
-//! `PubMed` Central: the converter of ids, and the bucket with the files. Also Europe PMC, with the
+//! `PubMed` Central, with the converter of ids and the bucket of files, and Europe PMC with the
 //! same articles.
 
 use serde_json::{Value, json};
@@ -11,10 +11,11 @@ use super::world::ScholarlyWorld;
 use crate::ledger::Arrival;
 use crate::reply::ScriptedReply;
 
-/// Maximum number of ids of one conversion.
+/// Maximum number of ids in one request to the converter.
 const MAX_IDS: usize = 200;
 
-/// Responds for the converter. The article pages require a proof of work, like the real ones.
+/// Responds for the converter of ids. The article pages require a proof of work, like the real
+/// ones.
 pub(super) fn converter(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
     let asked = DecodedRequest::of(arrival);
     if asked.path.starts_with("/articles/") {

@@ -1,10 +1,11 @@
-//! The configuration of a client: the limits of the hosts, and the addresses of the services.
+//! Writes the configuration of a client: the limits of the hosts, and the base URLs of the
+//! services.
 
 use std::fmt::Write as _;
 
 use super::{WorkLibrary, hosts};
 
-/// The services, as clients name them.
+/// The services, by their names in the configuration of clients.
 const SERVICES: [&str; 17] = [
     "openalex",
     "openalex_content",
@@ -26,8 +27,9 @@ const SERVICES: [&str; 17] = [
 ];
 
 impl WorkLibrary {
-    /// Writes a configuration file for the `docstokg` program: the limits of the hosts, one budget
-    /// for requests that a host counts together, and the addresses of the services.
+    /// Writes a configuration file for the `docstokg` program. It has the limits of the hosts, the
+    /// base URLs of the services, and one budget for each group of requests that a host counts
+    /// together.
     #[must_use]
     pub fn client_configuration(&self) -> String {
         let mut text = String::from(
@@ -39,9 +41,8 @@ impl WorkLibrary {
                 let _ = writeln!(text, "    {service}: \"{base}\"");
             }
         }
-        // Limits are wide here, and outages are short in proportion. The hosts share the machine
-        // with the client, so they record an arrival late: windows need a wider guard than for
-        // other machines.
+        // Limits are scaled up here, so outages are scaled down. The hosts run on the client's
+        // machine and may record a request late, so windows need a wider guard than for real hosts.
         text.push_str(
             "breakers: { defaults: { reset_timeout_s: 4 } }\n\
              limits:\n  global: { guard_ms: 40 }\n  hosts:\n",

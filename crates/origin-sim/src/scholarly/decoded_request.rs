@@ -1,4 +1,4 @@
-//! A decoded request, for a service.
+//! Decodes requests for the simulated services.
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
@@ -24,7 +24,7 @@ impl DecodedRequest {
         }
     }
 
-    /// Returns the value of a parameter; `None` for a blank value.
+    /// Returns the value of a parameter; `None` if the parameter is missing or blank.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.parameters
             .iter()

@@ -1,9 +1,10 @@
 //! Works that only a repository or a directory of open journals has: figshare, OSF, Zenodo, HAL and
 //! DOAJ.
 //!
-//! No catalogue lists them, and their pages are scripts or bot challenges. So only the API of the
-//! service leads to the file. Further files stand beside the article (data, supplements), and some
-//! deposits have no article: a dataset, an embargo.
+//! No catalogue lists these works, and their pages are made by scripts or are bot challenges. So
+//! only the API of the service leads to the file. A deposit may have further files (data,
+//! supplements), and some deposits have no available article: datasets, and articles under an
+//! embargo.
 
 use bytes::Bytes;
 
@@ -15,7 +16,7 @@ use super::world::ScholarlyWorld;
 
 pub(super) mod services;
 
-/// The repository and the kind of a [`Deposit`].
+/// The service that has a [`Deposit`], and the kind of the deposit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DepositKind {
     Zenodo,
@@ -39,10 +40,10 @@ const KINDS: [DepositKind; 7] = [
     DepositKind::Embargoed,
 ];
 
-/// A deposited work, in one repository.
+/// A work that was deposited in one repository.
 #[derive(Clone, Debug)]
 pub(super) struct Deposit {
-    /// The number among all works; the works of the catalogues come first.
+    /// The number of the work in the whole library, in which the works of catalogues come first.
     pub(super) number: usize,
     pub(super) held: DepositKind,
     pub(super) doi: String,
@@ -160,7 +161,7 @@ pub(super) fn lines(world: &ScholarlyWorld) -> impl Iterator<Item = InputLine> {
 }
 
 impl ScholarlyWorld {
-    /// Finds the deposit of one of some [`DepositKind`]s with a number in its id.
+    /// Returns the first deposit whose kind is one of `kinds` and for which `is_it` returns true.
     fn deposit(&self, kinds: &[DepositKind], is_it: impl Fn(&Deposit) -> bool) -> Option<&Deposit> {
         self.deposits
             .iter()

@@ -1,4 +1,4 @@
-//! The files of the simulated web: bytes that follow from a seed, and the responses with them.
+//! The files of the simulated web, whose bytes are generated from a seed, and responses with them.
 
 use std::ops::Range;
 
@@ -10,7 +10,8 @@ use crate::ledger::Arrival;
 use crate::pdf;
 use crate::reply::ScriptedReply;
 
-/// The text of a work in a file. Copies of the same version have the same bytes at every location.
+/// The version of a work's text that a file has. Files of the same version have the same bytes at
+/// every location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TextVersion {
     /// The published text.
@@ -22,7 +23,7 @@ pub(super) enum TextVersion {
 }
 
 impl TextVersion {
-    /// Returns the word of catalogues for the version.
+    /// Returns the name of the version in catalogues.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Published => "publishedVersion",
@@ -32,7 +33,7 @@ impl TextVersion {
     }
 }
 
-/// Returns the bytes of a PDF with noise in a stream.
+/// Returns a PDF with random bytes in a stream. The same arguments give the same PDF.
 pub(super) fn pdf(seed: u64, work: usize, version: TextVersion, sizes: &Range<usize>) -> Bytes {
     let mut random = random(seed, work, version as u64 + 1);
     let length = if sizes.is_empty() {
@@ -47,7 +48,8 @@ pub(super) fn pdf(seed: u64, work: usize, version: TextVersion, sizes: &Range<us
     pdf::carrying(&[head, bytes].concat()).into()
 }
 
-/// Returns an article as JATS XML.
+/// Returns an article as JATS XML, with random paragraphs. The same arguments give the same
+/// article.
 pub(super) fn jats(seed: u64, work: usize, title: &str, doi: &str, pmcid: u64) -> Bytes {
     let mut random = random(seed, work, 9);
     let mut paragraphs = String::new();
@@ -89,7 +91,7 @@ fn random(seed: u64, work: usize, purpose: u64) -> fastrand::Rng {
     )
 }
 
-/// Returns a PDF that breaks off in the middle and ends as a page.
+/// Returns the first half of a PDF, followed by the HTML page of an error.
 pub(super) fn spoilt(whole: &[u8]) -> Bytes {
     let mut bytes = whole[..whole.len() / 2].to_vec();
     bytes.extend_from_slice(
@@ -106,10 +108,10 @@ pub(super) fn md5(bytes: &[u8]) -> String {
     format!("{:x}", Md5::digest(bytes))
 }
 
-/// The last modification of all files.
+/// The `Last-Modified` date of all files.
 const CHANGED: &str = "Tue, 03 Mar 2026 08:00:00 GMT";
 
-/// Serves a file: whole, in part (RFC 9110, section 14), or as not modified.
+/// Serves a file: as a whole, in part (RFC 9110, section 14), or with status 304.
 pub(super) fn serve(arrival: &Arrival, bytes: &Bytes, kind: &str) -> ScriptedReply {
     let etag = format!("\"{}\"", &md5(bytes)[..20]);
     let known = |reply: ScriptedReply| {
@@ -154,8 +156,8 @@ enum RangePart {
     Beyond,
 }
 
-/// Reads a `Range` header into a [`RangePart`]. An unknown form, or more than one range, is
-/// ignored.
+/// Reads a `Range` header into a [`RangePart`]. A header in an unknown form, or with several
+/// ranges, is ignored.
 fn part(value: &str, length: usize) -> RangePart {
     let Some((first, last)) = value
         .trim()

@@ -1,4 +1,4 @@
-//! The hosts of the simulated web: services by their real names, and invented publishers and
+//! The hosts of the simulated web: services under their real names, and invented publishers and
 //! repositories.
 
 /// The way in which a page declares the location of its file.
@@ -10,9 +10,9 @@ pub(super) enum Signal {
     LinkAlternate,
     /// JSON-LD with an `encoding`.
     JsonLd,
-    /// A link to click, and a base for it.
+    /// A link for people, and a `base` element to which it is relative.
     Anchor,
-    /// The `Link` header, without a declaration on the page.
+    /// The `Link` header. The page itself does not declare the file.
     LinkHeader,
     /// A stub that redirects browsers to a page with `bepress_citation_pdf_url`.
     Refresh,
@@ -22,28 +22,28 @@ pub(super) enum Signal {
     DublinCore,
 }
 
-/// The behaviour of a host.
+/// The way in which a host treats requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behaviour {
     /// No special behaviour.
     Plain,
-    /// Files are at another host, behind a redirect. Not a fault.
+    /// The files are at another host, to which requests are redirected. This is not a fault.
     SendsOn(&'static str),
-    /// robots.txt declares a delay of a second between requests. Not a fault.
+    /// robots.txt declares a delay of a second between requests. This is not a fault.
     CrawlDelay,
-    /// Every response takes long.
+    /// Every response arrives slowly.
     Slow,
-    /// Robots get a bot challenge.
+    /// Robots get a bot challenge instead of the page or file.
     BotChallenge,
     /// Connections to the host are reset.
     Down,
-    /// Files are pages that claim to be PDFs.
+    /// Responses declare a PDF, but the body is a web page.
     Stub,
     /// robots.txt forbids the files.
     Disallows,
-    /// Files of the host were removed.
+    /// The host has removed its files.
     Gone,
-    /// Files are prepared first: two responses with status 202, then the file.
+    /// The host prepares a file first: two responses have status 202, and the third has the file.
     Prepares,
 }
 
@@ -52,11 +52,11 @@ pub(super) enum Behaviour {
 pub(super) struct Publisher {
     pub(super) host: &'static str,
     pub(super) name: &'static str,
-    /// The prefix of its DOIs.
+    /// The DOI prefix of the publisher.
     pub(super) prefix: &'static str,
     pub(super) signal: Signal,
     pub(super) behaviour: Behaviour,
-    /// True if Crossref has its links for text mining.
+    /// True if Crossref lists the publisher's links for text mining.
     pub(super) mining: bool,
 }
 
@@ -151,7 +151,7 @@ pub(super) static DOWN: Publisher = publisher(
     Behaviour::Down,
     true,
 );
-/// The publisher whose files are pages.
+/// The publisher that sends web pages in place of its PDFs.
 pub(super) static STUB: Publisher = publisher(
     "link.press-nine.example",
     "Press Nine",
@@ -239,8 +239,8 @@ pub(super) const DOAJ: &str = "doaj.org";
 /// A journal that DOAJ lists.
 pub(super) const OPEN_JOURNAL: &str = "open-journal.example";
 
-/// A limit of a host: the role or kind of requests, the prefix of paths, the number of requests,
-/// and the time.
+/// A rate limit of a host: the role or kind of the requests and the prefix of the paths that it
+/// applies to, the number of requests, and the window.
 pub(super) struct PathLimit {
     pub(super) host: &'static str,
     pub(super) role: &'static str,
@@ -319,11 +319,11 @@ pub(super) fn limits() -> Vec<PathLimit> {
     limits
 }
 
-/// Returns the base URL of a service, named as in the settings of clients.
+/// Returns the base URL of a service, by its name in the configuration of clients.
 pub(super) fn endpoint(service: &str) -> Option<String> {
     let (host, path) = match service {
         "openalex" => (OPENALEX, "/"),
-        // No files are sold here: every request gets status 404.
+        // No files are sold here, so every request gets status 404.
         "openalex_content" => (OPENALEX, "/content/"),
         "unpaywall" => (UNPAYWALL, "/v2/"),
         "crossref" => (CROSSREF, "/"),

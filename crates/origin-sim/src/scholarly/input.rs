@@ -1,4 +1,5 @@
-//! User-supplied input: works in every usual spelling, some twice, and lines that name no work.
+//! The input list of a user: works in every usual spelling, some of them twice, and lines that do
+//! not name a work.
 
 use super::paper::{InputKind, Paper};
 use super::truth;
@@ -9,24 +10,24 @@ use super::world::ScholarlyWorld;
 pub struct InputLine {
     /// The text of the line.
     pub text: String,
-    /// The meaning of the line.
+    /// The work that the line names, if any.
     pub names: LineNames,
 }
 
-/// The meaning of an [`InputLine`].
+/// The work that an [`InputLine`] names, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineNames {
-    /// The work with this index in the truth, for the first time.
+    /// The line is the first that names the work at this index of the truth.
     Work(usize),
-    /// The work with this index in the truth again, perhaps in another spelling.
+    /// The line names the work at this index of the truth again, perhaps in another spelling.
     Again(usize),
-    /// The line names no work.
+    /// The line does not name a work.
     Nothing,
 }
 
-/// Number of works per duplicate line.
+/// Number of works after which a duplicate line follows.
 const DUPLICATES_EVERY: usize = 29;
-/// Number of works per line without a work.
+/// Number of works after which a line follows that does not name a work.
 const BAD_EVERY: usize = 71;
 const BAD: [&str; 4] = [
     "see the appendix of the report",

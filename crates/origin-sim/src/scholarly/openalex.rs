@@ -1,4 +1,4 @@
-//! `OpenAlex`: single works, lists by filter and search with cursors, topics.
+//! `OpenAlex`: single works, topics, and lists of works by filter or search, with cursors.
 
 use serde_json::{Value, json};
 
@@ -16,9 +16,9 @@ use work::work;
 
 /// Maximum number of works on one page.
 const MAX_PER_PAGE: usize = 100;
-/// Number of works on a page, unless the request has another number.
+/// Default number of works on one page.
 const PER_PAGE: usize = 25;
-/// Prefix of cursors. Clients must not interpret a cursor.
+/// Prefix of cursors, chosen so that clients cannot interpret a cursor.
 const CURSOR: &str = "IlsxMDAuMCwgJ2h0dHBz";
 
 pub(super) fn answer(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
@@ -74,7 +74,7 @@ fn single(world: &ScholarlyWorld, id: &str, asked: &DecodedRequest) -> ScriptedR
     })
 }
 
-/// Keeps the fields that were selected.
+/// Returns a work with only those fields that the request selects.
 fn selected(mut work: Value, asked: &DecodedRequest) -> Value {
     if let (Some(select), Some(fields)) = (asked.get("select"), work.as_object_mut()) {
         fields.retain(|name, _| select.split(',').any(|wanted| wanted.trim() == name));
@@ -123,7 +123,8 @@ fn list(world: &ScholarlyWorld, asked: &DecodedRequest) -> ScriptedReply {
     )
 }
 
-/// Reads the [`Filter`]s of a list, the works per page, and the first work of the page.
+/// Reads from a request the [`Filter`]s of a list, the number of works per page, and the index of
+/// the page's first work.
 fn read_list(asked: &DecodedRequest) -> Result<(Vec<Filter>, usize, usize), String> {
     let filters = asked.get("filter").map(|text| {
         text.split(',')

@@ -1,4 +1,4 @@
-//! Publishers and repositories: their pages, their files, and their treatment of robots.
+//! Responses of publishers and repositories: their pages, their files, and what robots get.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::world::ScholarlyWorld;
 use crate::ledger::Arrival;
 use crate::reply::{Piece, ScriptedReply};
 
-/// Number of bytes that a slow host sends before each [`DRIP_PAUSE`].
+/// Number of bytes that a slow host sends between two pauses of [`DRIP_PAUSE`].
 const DRIP_BYTES: usize = 16 << 10;
 const DRIP_PAUSE: Duration = Duration::from_millis(20);
 
-/// Responds for a [`Publisher`]. `nth` is the number of earlier requests for the path.
+/// Responds for a [`Publisher`]. `nth` is the number of earlier requests for the same path.
 pub(super) fn answer(
     world: &ScholarlyWorld,
     publisher: &Publisher,
@@ -82,7 +82,7 @@ fn bot_challenge() -> ScriptedReply {
         .header("cf-mitigated", "challenge")
 }
 
-/// Serves a file, or the replacement that this publisher serves.
+/// Returns the file, or what this publisher sends in its place.
 fn give(
     world: &ScholarlyWorld,
     paper: &Paper,
@@ -123,7 +123,7 @@ fn give(
     }
 }
 
-/// Transfers the file, with its [`Trouble`] if it has one.
+/// Sends the file, with the [`Trouble`] of the copy if there is one, and slowly from a slow host.
 fn transfer(
     world: &ScholarlyWorld,
     paper: &Paper,
@@ -150,7 +150,8 @@ fn transfer(
     }
 }
 
-/// Returns the page of a work, with the [`Signal`] of this publisher about the file.
+/// Returns the page of a work, which declares the location of the file by the publisher's
+/// [`Signal`].
 fn describe(
     paper: &Paper,
     publisher: &Publisher,

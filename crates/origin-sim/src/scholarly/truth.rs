@@ -1,4 +1,4 @@
-//! The truth about works: the available files, their bytes, their addresses, and the services that
+//! The expected results for works: the available files with bytes and URLs, and the services that
 //! lead to them.
 
 use super::Faults;
@@ -17,12 +17,12 @@ pub enum TruthFileKind {
     Xml,
 }
 
-/// A file that a client which obeys the rules gets as a whole.
+/// A file that a client can get as a whole, if it obeys robots.txt and limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObtainableFile {
     /// The kind of the file.
     pub kind: TruthFileKind,
-    /// The URL in catalogues and pages; a redirect may follow.
+    /// The URL in catalogues and pages, which may redirect.
     pub url: String,
     /// The SHA-256 of its bytes, in lower-case hex.
     pub sha256: String,
@@ -34,14 +34,14 @@ pub struct ObtainableFile {
     pub found_by: Vec<&'static str>,
 }
 
-/// The reason why no PDF of a work is available.
+/// The reason why a client cannot get a PDF of a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AbsenceCause {
     /// The work has no open copy.
     Closed,
     /// The identifier is unknown to every service.
     Unknown,
-    /// The work has XML only.
+    /// The work is available as XML only.
     XmlOnly,
     /// The only copy was removed, and is not archived.
     Gone,
@@ -53,21 +53,21 @@ pub enum AbsenceCause {
     Disallowed,
 }
 
-/// The truth about one work: its identifier, its files, or its [`AbsenceCause`].
+/// The expected result for one work: its files, or the [`AbsenceCause`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkTruth {
-    /// The canonical text of its user-supplied identifier: `doi:10.…`, `arxiv:…`, `pmid:…`,
+    /// The canonical form of the identifier in the user's list: `doi:10.…`, `arxiv:…`, `pmid:…`,
     /// `pmcid:PMC…`, `openalex:W…`, or a URL.
     pub id: String,
     /// The title of the work.
     pub title: String,
     /// The year of publication.
     pub year: i32,
-    /// The [`ObtainableFile`]s of the work.
+    /// The files that a client can get.
     pub copies: Vec<ObtainableFile>,
-    /// URLs of files that are gone, and that the Wayback Machine may have kept.
+    /// The URLs of files that were removed. The Wayback Machine may have copies.
     pub gone: Vec<String>,
-    /// The reason for a missing PDF; `None` if there is a PDF.
+    /// The reason why no PDF is available; `None` if a PDF is available.
     pub because: Option<AbsenceCause>,
 }
 
@@ -245,7 +245,7 @@ fn because(paper: &Paper, faults: Faults) -> AbsenceCause {
     }
 }
 
-/// Returns the arXiv id as the user writes it: some have a version.
+/// Returns the arXiv id in the user's spelling, which for some works includes a version.
 pub(super) fn spelt_arxiv(paper: &Paper) -> Option<String> {
     let (id, version) = paper
         .arxiv
@@ -258,7 +258,7 @@ pub(super) fn spelt_arxiv(paper: &Paper) -> Option<String> {
     })
 }
 
-/// Returns the canonical text of the user-supplied identifier of a work.
+/// Returns the canonical form of the identifier that the user's list has for a work.
 pub(super) fn id(paper: &Paper) -> String {
     let doi = || paper.doi.as_ref().map(|(doi, _)| format!("doi:{doi}"));
     let first = paper.copies.first();

@@ -1,4 +1,4 @@
-//! All works, and the indexes by which services find them.
+//! All works of the simulated web, with the indexes by which services find them.
 
 use std::collections::HashMap;
 
@@ -81,8 +81,8 @@ impl ScholarlyWorld {
             .map(|at| &self.papers[*at])
     }
 
-    /// Finds a [`Paper`] by its arXiv id, with or without a version. A version that does not exist
-    /// is not found.
+    /// Finds a [`Paper`] by its arXiv id, with or without a version. Returns `None` if the paper
+    /// does not have the version.
     pub(super) fn with_arxiv(&self, id: &str) -> Option<&Paper> {
         let id = id.trim().to_ascii_lowercase();
         let versioned = id
@@ -139,7 +139,7 @@ impl ScholarlyWorld {
         file::pdf(self.plan.seed, paper.number, version, &self.plan.file_bytes)
     }
 
-    /// Returns the bytes of a copy's file, without a fault of the transfer.
+    /// Returns the complete bytes of a copy's file; faults of the transfer are added elsewhere.
     pub(super) fn file(&self, paper: &Paper, copy: &Copy) -> Bytes {
         let whole = self.pdf(paper, copy.version);
         if copy.trouble == super::paper::Trouble::Spoilt {

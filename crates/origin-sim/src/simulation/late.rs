@@ -1,7 +1,8 @@
-//! The differences between a real machine and an exact one: sleeps end late, and stores are slow.
+//! Makes a simulation less exact, like a real machine: sleeps end late, and stores are slow.
 //!
-//! A simulation that ends every sleep at its exact instant hides the effect of lateness on waiting
-//! requests. So a hub in a simulation runs on [`LateRuntime`], unless a test needs exact time.
+//! A simulation in which every sleep ends at its exact instant hides the effects of lateness on
+//! waiting requests. So a hub in a simulation runs on [`LateRuntime`], unless a test needs exact
+//! times.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,15 +20,16 @@ use parking_lot::Mutex;
 
 use super::Simulation;
 
-/// Maximum usual lateness of a sleep, in microseconds.
+/// Maximum lateness of most sleeps, in microseconds.
 const USUAL_LATENESS: u64 = 20_000;
-/// Maximum rare lateness of a sleep, in microseconds.
+/// Maximum lateness of rare sleeps, in microseconds.
 const RARE_LATENESS: u64 = 500_000;
-/// Number of sleeps per very late sleep, and of store replies per very slow reply.
+/// Number of sleeps of which one may be very late, and of store replies of which one may be very
+/// slow.
 const RARE_ONE_IN: u32 = 200;
-/// Maximum usual delay of a store, in microseconds.
+/// Maximum delay of most store replies, in microseconds.
 const USUAL_DELAY: u64 = 2_000;
-/// Maximum rare delay of a store, in microseconds.
+/// Maximum delay of rare store replies, in microseconds.
 const RARE_DELAY: u64 = 60_000;
 
 /// Samples the lateness of sleeps and the delay of store replies.
@@ -62,7 +64,7 @@ impl Lateness {
 pub(super) struct LateRuntime {
     pub(super) simulation: Simulation,
     pub(super) lateness: Lateness,
-    /// The number of its process.
+    /// The number of the simulated process that the runtime belongs to.
     pub(super) process: usize,
 }
 
@@ -94,9 +96,10 @@ pub(super) struct LateStore {
     pub(super) inner: Arc<MemoryStore>,
     pub(super) simulation: Simulation,
     pub(super) lateness: Lateness,
-    /// True if several hubs of the simulation use the store, as processes do.
+    /// True if several hubs of the simulation share the store, like processes that share a file or
+    /// server.
     pub(super) shared: bool,
-    /// The round trip to the store, if the store is on another machine.
+    /// The time of a round trip to the store, if the store is on another machine.
     pub(super) round_trip: Option<Duration>,
 }
 
@@ -140,14 +143,15 @@ struct LateSite {
 }
 
 impl LateSite {
-    /// Returns a sleep of the duration of a store reply.
+    /// Returns a sleep that lasts as long as the store takes to reply.
     fn delivery(&self) -> Sleep {
         self.simulation
             .sleep(self.round_trip.unwrap_or_default() + self.lateness.of_store())
     }
 }
 
-/// The reply to an operation, on its way. If dropped, a permit or reservation is released.
+/// A reply of the store that has not arrived yet. If this value is dropped, the permit or
+/// reservation in the reply is released.
 struct LateAnswer {
     sleep: Sleep,
     result: Option<Result<SiteResult, StoreError>>,
@@ -184,8 +188,8 @@ impl SiteHandle for LateSite {
         self.inner.budget(key)
     }
 
-    /// Applies an operation now, and delivers its reply later. Replies to an operator are
-    /// immediate.
+    /// Applies an operation now and delivers the reply later. Replies to an operator are delivered
+    /// at once.
     fn apply(&self, operation: &SiteOperation<'_>) -> StoreReply<SiteResult> {
         let is_late = matches!(
             operation,

@@ -1,4 +1,4 @@
-//! Simulated processes: groups of tasks that pause for a time, or are killed.
+//! Simulated processes: groups of tasks that can be paused for a time, or killed.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,12 +20,13 @@ enum ProcessState {
     Dead,
 }
 
-/// The processes of a world, and the tasks that wait for a paused process.
+/// The processes of a simulation, each with the tasks that wait because it is paused.
 #[derive(Default)]
 pub(super) struct Processes(Mutex<Vec<(ProcessState, Vec<Arc<Task>>)>>);
 
 impl Processes {
-    /// Returns a [`Task`] that may run now; keeps any other task.
+    /// Returns the [`Task`] if it may run now. Otherwise keeps the task until its process
+    /// continues.
     pub(super) fn may_run(&self, task: Arc<Task>) -> Option<Arc<Task>> {
         let mut all = self.0.lock();
         match task
@@ -47,7 +48,7 @@ impl Processes {
         all.len()
     }
 
-    /// Changes the [`ProcessState`] of a process, and returns the tasks that may run again.
+    /// Changes the [`ProcessState`] of a process, and returns its kept tasks if they may run again.
     fn set(&self, process: usize, state: ProcessState) -> Vec<Arc<Task>> {
         let mut all = self.0.lock();
         let (was, kept) = &mut all[process - 1];
@@ -99,7 +100,7 @@ impl Process {
         self.simulation.spawn_in(self.number, Box::pin(work));
     }
 
-    /// Kills the [`Process`], like `kill -9`.
+    /// Kills the process, like `kill -9`: its tasks never run again.
     pub fn kill(&self) {
         self.simulation
             .0

@@ -3,8 +3,8 @@
 use super::{ContentRefusal, DetectedFormat};
 use crate::format::OntologyFormat;
 
-/// Returns the keys of the outermost object, or of the objects of the outermost array, as far as
-/// `text` reaches.
+/// Returns the keys of the outermost object, or of the objects in the outermost array. `text` may
+/// be cut off: later keys are then missing.
 fn keys(text: &[u8]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     let mut stack: Vec<u8> = Vec::new();
@@ -71,7 +71,7 @@ pub(super) fn detect(text: &[u8]) -> DetectedFormat {
     DetectedFormat::Refused(ContentRefusal::OtherJson(shown.join(", ")))
 }
 
-/// Returns true if `{` is followed by a key, as in JSON and not as in `TriG`.
+/// Returns true if the text begins with `{` and a quoted key, as JSON does and `TriG` does not.
 pub(super) fn has_string_key(text: &[u8]) -> bool {
     matches!(text[1..].trim_ascii_start().first(), Some(b'"' | b'}'))
 }

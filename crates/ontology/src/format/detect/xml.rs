@@ -6,14 +6,14 @@ use crate::format::OntologyFormat;
 const RDF: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
 const OWL: &str = "http://www.w3.org/2002/07/owl#";
 
-/// Returns the [`DetectedFormat`] of an XML or HTML text, or `None` for other texts. Turtle starts
-/// with `<` as well.
+/// Returns the [`DetectedFormat`] of an XML or HTML text. Returns `None` for other texts, such as
+/// Turtle, which also starts with `<`.
 pub(super) fn detect(text: &[u8]) -> Option<DetectedFormat> {
     let start = &text[..text.len().min(64)];
     let is_xml = start.starts_with(b"<?xml");
     let root = root_tag(text);
     let Some(tag) = root else {
-        // The root may lie beyond the head, or be cut by its end: still XML.
+        // The root element may be cut off at the end of `text`; the format is XML nevertheless.
         let is_markup = is_xml || text.starts_with(b"<!DOCTYPE") || text.starts_with(b"<!--");
         let is_rdf = memchr::memmem::find(text, RDF.as_bytes()).is_some();
         return is_markup.then(|| {
@@ -49,7 +49,7 @@ pub(super) fn detect(text: &[u8]) -> Option<DetectedFormat> {
             DetectedFormat::Ontology(OntologyFormat::OwlXml)
         }
         "Error" => DetectedFormat::Refused(ContentRefusal::StorageError(error_code(text))),
-        // A single node element may be the root.
+        // RDF/XML with a single subject need not have `rdf:RDF` as its root.
         _ if attributes.contains(RDF) => DetectedFormat::Ontology(OntologyFormat::RdfXml),
         _ if is_html_fragment(local) => DetectedFormat::Refused(ContentRefusal::Html),
         _ => DetectedFormat::Refused(ContentRefusal::OtherXml(name.chars().take(80).collect())),

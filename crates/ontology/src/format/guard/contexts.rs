@@ -1,16 +1,21 @@
-//! Bounds on JSON-LD contexts, judged before the parser sees them.
+//! Checks the cost of JSON-LD contexts before the parser sees them.
 //!
-//! The parser resolves the terms of a context by recursion, one step for each term that refers to
-//! another. The whole context is copied wherever another begins. So a chain of terms uses stack,
-//! and a few bytes of file can use gigabytes. [`ContextScan`] finds the contexts in a JSON text as
-//! its bytes pass. [`ContextBudget`] adds up their costs, and [`ContextBudget::add_remote`] judges
-//! a document that a context refers to.
+//! The parser resolves the terms of a context recursively, with one level for each term that refers
+//! to another term. Wherever a nested context begins, the parser copies the whole outer context. So
+//! a long chain of terms can exhaust the stack, and a file of a few bytes can use gigabytes. To
+//! prevent this, [`ContextScan`] finds the contexts in a JSON text as its bytes pass,
+//! [`ContextBudget`] adds up their costs, and [`ContextBudget::add_remote`] checks each document
+//! that a context refers to.
 //!
-//! The parser also repeats texts: the IRI of a node in each of its statements, a namespace in each
-//! name with its prefix, a language tag in each text. Some files are expanded completely before the
-//! parser returns a statement, and lists of types are always expanded at once. There
-//! [`ContextBudget::judge_kept`] and the check of the list bound the longest text times the number
-//! of values.
+//! The parser also repeats texts:
+//! - The IRI of a node, in each statement of the node.
+//! - A namespace, in each name with its prefix.
+//! - A language tag, in each text.
+//!
+//! A file that is read in memory is expanded completely before the parser returns its first
+//! statement, and a list of types is always expanded at once. For these,
+//! [`ContextBudget::judge_kept`] and the check of the list limit the length of the longest text
+//! times the number of values.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,29 +26,32 @@ use url::Url;
 
 /// Maximum length of a chain of terms that refer to each other. Real contexts have two or three.
 const MAX_CHAIN: usize = 32;
-/// Maximum nesting of contexts within terms of contexts, and of objects with contexts.
+/// Maximum nesting of contexts within terms of contexts, and of objects that have contexts.
 const MAX_NESTING: usize = 8;
 /// Maximum length of the text of one context, in bytes.
 const MAX_CONTEXT_BYTES: usize = 4 << 20;
-/// Maximum number of contexts in one list: the parser can link them all.
+/// Maximum number of contexts in one list, because each can refer to terms of those before.
 const MAX_LIST: usize = 1000;
-/// Maximum number of terms beside an `@import`: chains run through both documents.
+/// Maximum number of terms in a context with an `@import`. Chains of terms can run through both
+/// documents.
 const MAX_TERMS_WITH_IMPORT: usize = 8;
 /// Maximum size of all expanded contexts, in bytes.
 const MAX_BYTES: u64 = 8 << 20;
-/// Maximum size of all expanded contexts, in bytes, if a use of a term can copy them.
+/// Maximum size of all expanded contexts, in bytes, if a term has its own context, because each use
+/// of the term copies the contexts.
 const MAX_SCOPED_BYTES: u64 = 512 << 10;
 /// Maximum number of bytes that are copied while contexts are processed.
 const MAX_COPIED_BYTES: u64 = 1 << 30;
-/// Maximum number of bytes that are copied for the values of terms with their own contexts. The
-/// copies take seconds.
+/// Maximum number of bytes that are copied for the values of terms with their own contexts. Copying
+/// this much takes seconds.
 const MAX_BYTES_COPIED_FOR_VALUES: u64 = 16 << 30;
-/// Memory of a term besides its texts, in bytes.
+/// Assumed memory of a term without its texts, in bytes.
 const TERM_BYTES: u64 = 200;
 /// Maximum size of repeated texts that are in memory at once, in bytes.
 const MAX_REPEATED_BYTES: u64 = 192 << 20;
-/// Maximum number of contexts in the lists of terms, processed for all values together. Each may
-/// cause an error, and errors are kept until the value is expanded.
+/// Maximum number of contexts that are processed because of lists within terms, for all values
+/// together. Each context may cause an error, and the parser keeps errors until a value is
+/// expanded.
 const MAX_LISTED_FOR_VALUES: u64 = 1 << 20;
 
 /// The costs of one context, including the contexts in it. [`ContextBudget`] adds them up.
@@ -57,21 +65,22 @@ struct ContextWeight {
     /// The length of all texts together, in bytes.
     text: u64,
     chain: u64,
-    /// Maximum number of contexts that can build on each other, in a list or within terms.
+    /// Maximum number of contexts that can build on each other, because they are in a list or
+    /// nested within terms.
     layers: u64,
     has_scoped: bool,
     /// Length of the longest list of contexts within a term.
     longest_scoped_list: u64,
     /// True if a context within a term refers to another document.
     has_scoped_reference: bool,
-    /// Terms that are defined as a keyword or as another term.
+    /// Terms that are defined as a keyword or as another term, with that keyword or term.
     aliases: Vec<(String, String)>,
 }
 
 /// A [`ContextBudget`] that a guard and the loader of remote contexts share.
 pub(crate) type SharedBudget = Arc<Mutex<ContextBudget>>;
 
-/// The costs of all contexts of a document, as sums of [`ContextWeight`]s.
+/// The costs of all contexts of a document so far, from the [`ContextWeight`] of each.
 #[derive(Debug, Default)]
 pub(crate) struct ContextBudget {
     bytes: u64,
@@ -79,17 +88,18 @@ pub(crate) struct ContextBudget {
     has_scoped: bool,
     /// Number of values of the file so far.
     values: u64,
-    /// Number of times that a remote context can be processed, through references of other
-    /// contexts.
+    /// Number of times that a remote context may be processed, because other contexts refer to it
+    /// repeatedly.
     repetitions: u64,
-    /// Remote contexts that refer to others.
+    /// The URLs of remote contexts that refer to other contexts.
     referring: HashSet<String>,
-    /// Length of the longest text of a term, a prefix or a language of a context, in bytes.
+    /// Maximum length of the texts that a context can add to one name, in bytes: the expanded term,
+    /// prefix or language.
     term_text: u64,
     longest_scoped_list: u64,
-    /// The keyword of each term that stands for one.
+    /// The terms that are aliases of a keyword, each with the keyword.
     keywords: HashMap<String, String>,
-    /// The texts of the file, if the parser keeps all of the file.
+    /// The texts of the file, if the parser keeps the whole file in memory.
     kept: Option<KeptTexts>,
 }
 
@@ -98,7 +108,7 @@ pub(crate) struct ContextBudget {
 struct KeptTexts {
     values: u64,
     longest_key: u64,
-    /// Length of the longest text, by the key that has the text as a value.
+    /// Length of the longest text among the values of each key, in bytes.
     longest_by_key: HashMap<String, u64>,
 }
 
@@ -135,9 +145,10 @@ impl ContextBudget {
         self.charge(weight)
     }
 
-    /// Judges a file whose statements are all kept until its end.
+    /// Checks a file that the parser expands completely before it returns the first statement.
     ///
-    /// Returns the reason if the file is refused. The caller bounds the nesting of the document.
+    /// Returns the reason if the file is refused. The caller must have bounded the nesting of the
+    /// document.
     pub(crate) fn judge_kept(&mut self, document: &Value) -> Result<(), String> {
         let mut texts = KeptTexts::default();
         texts.add(document, "");
@@ -149,7 +160,7 @@ impl ContextBudget {
         let Some(kept) = &self.kept else {
             return Ok(());
         };
-        // Literal texts are not repeated: each is the value of one statement.
+        // Values of `@value` are not repeated, because each is part of one statement only.
         let is_repeated = |key: &str| match key.strip_prefix('@') {
             Some(keyword) => keyword != "value",
             None => self.keywords.get(key).is_some_and(|word| word != "@value"),
@@ -184,10 +195,11 @@ impl ContextBudget {
         key == "@type" || self.keywords.get(key).is_some_and(|word| word == "@type")
     }
 
-    /// Counts a remote document. Returns the reason if the document is refused.
+    /// Adds the cost of a remote document. Returns the reason if the document is refused.
     ///
-    /// Its contexts may refer to further documents. The parser does not bound repeated references,
-    /// or circles through the terms of a context, so this check excludes both.
+    /// The contexts of the document may refer to further documents. The parser limits neither
+    /// repeated references nor circles through the contexts of terms, so this check limits the
+    /// first and refuses the second.
     pub(crate) fn add_remote(&mut self, url: &str, document: &[u8]) -> Result<(), String> {
         let document: Value = serde_json::from_slice(document)
             .map_err(|error| format!("the context is not JSON: {error}"))?;
@@ -213,8 +225,8 @@ impl ContextBudget {
         self.judge_repeated()
     }
 
-    /// Counts values: the parser copies the whole context for each value of a term with its own
-    /// context.
+    /// Adds to the number of values in the file, and returns the reason if they are too many. The
+    /// parser copies the whole context for each value of a term that has its own context.
     fn add_values(&mut self, values: u64) -> Result<(), String> {
         self.values = self.values.saturating_add(values);
         if self.has_scoped && self.values.saturating_mul(self.bytes) > MAX_BYTES_COPIED_FOR_VALUES {
@@ -222,7 +234,7 @@ impl ContextBudget {
                 "the file has too many values for terms with their own contexts".to_owned(),
             );
         }
-        // Terms usually have a list of one context.
+        // A list of one context is usual and costs nothing extra.
         let listed = self.longest_scoped_list.saturating_sub(1);
         if self.values.saturating_mul(listed) > MAX_LISTED_FOR_VALUES {
             return Err("the file has too many values for terms with lists of contexts".to_owned());
@@ -234,7 +246,7 @@ impl ContextBudget {
         self.contexts += weight.contexts;
         let links = weight.chain.max(1).saturating_mul(weight.layers.max(1));
         let text = weight.longest_text.saturating_mul(links);
-        // Contexts within each other build on each other.
+        // Nested contexts build on the contexts around them.
         let layers = self.contexts.clamp(1, MAX_NESTING as u64);
         let text_of_terms = text.min(weight.text).saturating_mul(layers);
         self.term_text = self.term_text.max(text_of_terms);
@@ -262,7 +274,7 @@ impl ContextBudget {
         Ok(())
     }
 
-    /// Adds the terms that stand for keywords, directly or through other terms.
+    /// Adds the terms that are aliases of keywords, directly or through other terms.
     fn add_aliases(&mut self, mut aliases: Vec<(String, String)>) {
         loop {
             let before = aliases.len();
@@ -367,7 +379,7 @@ impl ContextWeight {
 
 /// Returns the number of terms in the longest chain in which each refers to the next.
 fn longest_chain(terms: &Map<String, Value>) -> Result<usize, String> {
-    // Resolve terms from the ends of the chains, without recursion.
+    // Begin with the terms that refer to no other term, so that no recursion is needed.
     let mut users: HashMap<&str, Vec<&str>> = HashMap::new();
     let mut open: HashMap<&str, usize> = HashMap::new();
     for (term, definition) in terms {
@@ -405,7 +417,7 @@ fn longest_chain(terms: &Map<String, Value>) -> Result<usize, String> {
     Ok(chain)
 }
 
-/// Returns the other terms of a context that the definition of one term may need.
+/// Returns the other terms of a context that are needed to resolve the definition of `term`.
 fn used_terms<'a>(
     term: &'a str,
     definition: &'a Value,
@@ -423,20 +435,21 @@ fn used_terms<'a>(
         .filter(move |used| *used != term)
 }
 
-/// Returns the part of a compact IRI before its colon; a colon at the start is skipped.
+/// Returns the prefix of a compact IRI: the part before the colon. A colon at the start is ignored.
 fn prefix(text: &str) -> Option<&str> {
     let text = text.strip_prefix(':').unwrap_or(text);
     Some(text.split_once(':')?.0)
 }
 
-/// Maximum length of a key that is kept: `@context` with every letter escaped, in bytes.
+/// Maximum length of the part of a key that is kept, in bytes: enough for `@context` with every
+/// letter escaped.
 const MAX_KEY_BYTES: usize = 64;
 
 /// An object or array that is open.
 #[derive(Debug, Default)]
 struct OpenBracket {
     has_context: bool,
-    /// Number of nested objects with contexts, in the part that is closed so far.
+    /// Maximum nesting of objects with contexts among the members that are already closed.
     levels: usize,
     /// Number of types so far, if this is a list of types.
     types: Option<u64>,
@@ -454,9 +467,9 @@ pub(crate) struct ContextScan {
     /// The start of the current or last string, with its quotes.
     string: Vec<u8>,
     is_after_string: bool,
-    /// True if the next value is that of `@context`.
+    /// True if the next value belongs to the key `@context`.
     is_awaited: bool,
-    /// True if the next value is that of `@type`.
+    /// True if the next value belongs to the key `@type`.
     is_type_awaited: bool,
     /// The number of open brackets around the current context, and the text of the context.
     context: Option<(usize, Vec<u8>)>,
@@ -464,9 +477,9 @@ pub(crate) struct ContextScan {
 }
 
 impl ContextScan {
-    /// Scans the next bytes, and adds contexts that end in them to `budget`.
+    /// Scans the next bytes, and adds each context that ends in them to `budget`.
     ///
-    /// Returns the reason if a context is refused. The caller bounds the nesting of brackets.
+    /// Returns the reason if a context is refused. The caller must bound the nesting of brackets.
     pub(crate) fn pass(&mut self, bytes: &[u8], budget: &mut ContextBudget) -> Result<(), String> {
         let mut values = 0;
         for &byte in bytes {
@@ -480,7 +493,7 @@ impl ContextScan {
             if self.is_string {
                 self.pass_string(byte, budget)?;
             } else {
-                // A value follows each of these.
+                // Each of these characters is followed by a value.
                 let is_value = matches!(byte, b',' | b':' | b'[') && self.context.is_none();
                 values += u64::from(is_value);
                 self.pass_code(byte, budget);

@@ -1,9 +1,10 @@
-//! The part of an XML file before its root element: entities are expanded here, within limits.
+//! Reads the part of an XML file before its root element, and expands its entities within limits.
 //!
-//! Real OWL files declare entities for namespaces (`&owl;Class`), so entities cannot be refused. An
-//! entity is expanded once, at its declaration, with a limit on each value. The document type is
-//! then passed on with plain values only. Entities outside of the file are never loaded, and
-//! entities with markup are never parsed: a file that uses such an entity is invalid here.
+//! Real OWL files declare entities for namespaces (`&owl;Class`), so entities cannot simply be
+//! refused. The value of each entity is expanded once, where the entity is declared, up to a
+//! maximum length. The parser receives a document type whose entities have plain values. Entities
+//! outside of the file are never loaded, and entities with markup are never parsed: a file that
+//! uses such an entity is invalid.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -222,12 +223,12 @@ fn read_declaration(
         }
         _ => return Err(malformed()),
     };
-    // The first declaration of a name counts.
+    // The first declaration of a name is the valid one.
     declared.entry(name.to_owned()).or_insert(entity);
     Ok(())
 }
 
-/// Replaces character references, the only references that count in the declaration of a value.
+/// Replaces character references. XML expands no other references in the declaration of an entity.
 fn expand_characters(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -252,12 +253,14 @@ fn character(reference: &str) -> Option<char> {
 struct Expansion<'a> {
     declared: &'a HashMap<String, EntityDeclaration>,
     limit: usize,
-    /// References that may still be followed: entities without text cost time as well.
+    /// The number of references that may still be followed. The length of the text alone is not a
+    /// limit, because entities without text cost time as well.
     references_left: Cell<usize>,
 }
 
 impl Expansion<'_> {
-    /// Appends the text of an entity; `Ok(false)` if the entity has no usable text.
+    /// Appends the expanded text of an entity to `out`. Returns `Ok(false)` if the entity has no
+    /// usable text.
     fn append(&self, name: &str, depth: usize, out: &mut String) -> Result<bool, String> {
         let Some(EntityDeclaration::Text(text)) = self.declared.get(name) else {
             return Ok(false);
@@ -307,7 +310,8 @@ impl Expansion<'_> {
     }
 }
 
-/// Writes the document type with expanded entities, on as many lines as before.
+/// Writes a document type with expanded entities. It has as many lines as the original, so that
+/// line numbers in messages are right.
 fn write_replacement(
     doctype: &[u8],
     declared: &HashMap<String, EntityDeclaration>,

@@ -1,4 +1,4 @@
-//! Guards JSON readers against strings that do not end.
+//! Guards JSON readers against very long strings and numbers, deep nesting and ambiguous values.
 
 use std::io::{self, Read};
 
@@ -46,21 +46,21 @@ impl<R: Read> JsonGuard<R> {
         }
     }
 
-    /// Bounds the nesting of objects and arrays. Refuses numbers that do not fit a double, and
-    /// single halves of surrogate pairs.
+    /// Limits the nesting of objects and arrays. Also refuses numbers that do not fit a double, and
+    /// incomplete surrogate pairs.
     pub(crate) fn with_depth(mut self, max_depth: usize) -> Self {
         self.max_depth = Some(max_depth);
         self.values = Some(ValueScan::default());
         self
     }
 
-    /// Judges the contexts of a JSON-LD file as well. Needs [`JsonGuard::with_depth`].
+    /// Also checks the contexts of a JSON-LD file. Requires [`JsonGuard::with_depth`].
     pub(crate) fn with_contexts(mut self, scan: ContextScan, budget: SharedBudget) -> Self {
         self.contexts = Some((scan, budget));
         self
     }
 
-    /// Judges brackets and numbers in bytes that are not within a string.
+    /// Checks brackets and numbers in bytes outside of strings.
     fn judge_code(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(max_depth) = self.max_depth else {
             return Ok(());
@@ -82,7 +82,8 @@ impl<R: Read> JsonGuard<R> {
         self.judge_values(|values| values.pass_code(bytes))
     }
 
-    /// Refuses values with a fault, if values are judged.
+    /// Returns an error for a value that readers would interpret differently, if such values are
+    /// checked.
     fn judge_values(
         &mut self,
         judge: impl FnOnce(&mut ValueScan) -> Result<(), String>,

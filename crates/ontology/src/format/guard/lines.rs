@@ -1,8 +1,8 @@
-//! From byte offsets to line numbers, for parsers that report offsets only.
+//! Converts byte offsets to line numbers, for parsers that report offsets only.
 
 use std::collections::VecDeque;
 
-/// Number of bytes behind the newest byte in which a position can still be looked up.
+/// Size of the part of a text, up to its newest byte, in which offsets can be converted.
 const WINDOW_BYTES: u64 = 1 << 20;
 
 /// The offsets of recent newlines, for [`LineIndex::position`].
@@ -12,7 +12,7 @@ pub(crate) struct LineIndex {
     starts: VecDeque<u64>,
     /// Number of newlines that are no longer in `starts`.
     forgotten: u64,
-    /// Start of the line before the oldest one in `starts`.
+    /// Start of the line before the first line in `starts`.
     oldest_start: u64,
     passed: u64,
 }

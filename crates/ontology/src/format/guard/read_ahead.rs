@@ -1,12 +1,12 @@
-//! Reads and checks ahead of a parser, on a separate thread.
+//! Reads and checks a file on a separate thread, ahead of its parser.
 //!
-//! For large files the parser is the bottleneck, because it runs on one thread.
+//! For large files, this makes reading faster, because the parser runs on one thread only.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 const BLOCK_BYTES: usize = 64 << 10;
-/// Maximum number of blocks that wait for the parser.
+/// Maximum number of blocks that are read ahead.
 const MAX_WAITING_BLOCKS: usize = 4;
 
 /// The reader of the blocks that were read ahead.
@@ -17,8 +17,8 @@ pub(crate) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Runs `parse` on this thread while another thread reads ahead. The other thread ends when
-    /// `parse` returns.
+    /// Runs `parse` on this thread, with a reader of the blocks that another thread reads ahead.
+    /// The other thread ends when `parse` returns.
     pub(crate) fn over<R: Read + Send, T>(reader: R, parse: impl FnOnce(Self) -> T) -> T {
         let (sender, blocks) = sync_channel(MAX_WAITING_BLOCKS);
         std::thread::scope(|scope| {

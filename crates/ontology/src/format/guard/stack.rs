@@ -1,7 +1,7 @@
 //! Runs a recursive parser on a thread with a stack of known size.
 //!
-//! The guards bound the recursion of a parser, for any content of a file. The stack of the calling
-//! thread is not known here, and an overflow would abort the process.
+//! The guards limit the depth of a parser's recursion for every file. The size of the calling
+//! thread's stack is not known here, and a stack overflow would abort the process.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -43,8 +43,9 @@ impl<T> ItemSender<T> {
     }
 }
 
-/// Runs `parse` on a thread with a large stack, and `receive` here for each item that it sends,
-/// until `receive` breaks. Returns the result of `parse`, or `None` if it panicked.
+/// Runs `parse` on a thread with a large stack, and calls `receive` on this thread for each item
+/// that `parse` sends, until `receive` breaks. Returns the result of `parse`, or `None` if `parse`
+/// panicked.
 ///
 /// # Errors
 /// The I/O error if the thread cannot be started.

@@ -1,7 +1,5 @@
-//! Guards the RDF/XML parser.
-//!
-//! The parser accepts a file that is cut between two tags as complete, and expands entities without
-//! limit.
+//! Guards the RDF/XML parser, which on its own would accept a truncated file as complete if it is
+//! cut between two tags, and would expand entities without limit.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -38,7 +36,8 @@ pub(crate) struct XmlGuard<R> {
     inner: R,
     limits: FormatLimits,
     watch: SharedWatch,
-    /// Bytes that were read ahead, and the number of them that were passed on.
+    /// Bytes that were read ahead to find the root element; the first `ahead_at` of them are passed
+    /// on.
     ahead: Vec<u8>,
     ahead_at: usize,
     is_started: bool,
@@ -46,23 +45,23 @@ pub(crate) struct XmlGuard<R> {
     utf8: Utf8Check,
     within: XmlState,
     tag: Vec<u8>,
-    /// The last two bytes of a comment, section or instruction.
+    /// The last two bytes so far of the current comment, section or instruction.
     tail: [u8; 2],
     /// The name of the reference that is being read.
     reference: Option<Vec<u8>>,
     open: Vec<Element>,
     has_root: bool,
     namespaces: usize,
-    /// Bytes of the declarations of the namespaces in scope.
+    /// Size of the declarations of the namespaces in scope, in bytes.
     namespace_bytes: usize,
     id_bytes: usize,
-    /// Bytes of the current text, value or XML literal.
+    /// Size so far of the current text, attribute value or XML literal, in bytes.
     token_bytes: usize,
     literal_bytes: usize,
     literal_depth: usize,
     passed: u64,
     expanded: u64,
-    /// Bytes of the expanded entities in the current tag.
+    /// Size of the expanded entities in the current tag, in bytes.
     expanded_in_tag: usize,
 }
 
@@ -145,7 +144,7 @@ impl<R: Read> XmlGuard<R> {
         }
     }
 
-    /// Judges the end of the file: every element must be closed.
+    /// Checks at the end of the file that every element is closed.
     fn finish(&self) -> io::Result<()> {
         if self.within != XmlState::Text || !self.open.is_empty() {
             let open = self.open.len();
@@ -220,7 +219,7 @@ impl<R: Read> XmlGuard<R> {
         Ok(&bytes[at + 1..])
     }
 
-    /// Tells comments, sections and instructions from tags, byte by byte.
+    /// Determines, byte by byte, whether a comment, section, instruction or tag follows `<`.
     fn markup<'b>(&mut self, bytes: &'b [u8]) -> io::Result<&'b [u8]> {
         self.tag.push(bytes[0]);
         match self.tag.as_slice() {
@@ -239,7 +238,8 @@ impl<R: Read> XmlGuard<R> {
         Ok(&bytes[1..])
     }
 
-    /// Skips to a `>` after the given two bytes; a zero stands for any byte.
+    /// Skips to the `>` that directly follows the bytes in `end`. A zero in `end[0]` stands for any
+    /// byte.
     fn until_tail<'b>(&mut self, bytes: &'b [u8], end: [u8; 2]) -> io::Result<&'b [u8]> {
         for at in memchr::memchr_iter(b'>', bytes) {
             let before = match at {
@@ -298,7 +298,8 @@ impl<R: Read> XmlGuard<R> {
         Ok(&bytes[at + 1..])
     }
 
-    /// Keeps an attribute's value with the tag, without the quote that delimits values there.
+    /// Keeps an attribute's value as part of the tag. Quotes within the value are replaced, because
+    /// `"` delimits values in the kept tag.
     fn keep_value(&mut self, bytes: &[u8]) {
         let start = self.tag.len();
         self.tag.extend_from_slice(bytes);

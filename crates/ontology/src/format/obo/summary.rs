@@ -1,4 +1,4 @@
-//! Summary of an OBO file, for the [`ValidationReport`].
+//! Fills the [`ValidationReport`] of an OBO file.
 
 use std::io::{self, Read};
 
@@ -13,7 +13,8 @@ use crate::format::statements::FormatProblems;
 use crate::format::tally::{DistinctTerms, SeenTerms, term_key};
 use crate::format::vocabulary::states_licence;
 
-/// The scheme of hashes over OBO clauses: kind and id of the stanza, tag and value.
+/// The scheme of hashes over OBO clauses. Hashed are the kind and id of the stanza, the tag and the
+/// value.
 const OBO_SCHEME: &str = "sum-sha256-obo-clauses-1";
 
 pub(crate) fn validate_obo(

@@ -1,6 +1,6 @@
-//! Values of OBO clauses: identifiers, quoted texts, escapes.
+//! Reads the values of OBO clauses: identifiers, quoted texts and escapes.
 
-/// Tags with an identifier as the value, perhaps with a comment.
+/// The tags whose value is an identifier, which a comment may follow.
 const IDENTIFIER_TAGS: [&str; 8] = [
     "id",
     "is_a",
@@ -12,7 +12,7 @@ const IDENTIFIER_TAGS: [&str; 8] = [
     "inverse_of",
 ];
 
-/// Returns the fault of the value of a clause, if there is one.
+/// Returns the reason why the value of a clause is invalid; `None` if it is valid.
 pub(super) fn fault(tag: &str, value: &str) -> Option<&'static str> {
     if tag == "is_obsolete" {
         let is_boolean = matches!(identifier(value), "true" | "false");
@@ -26,7 +26,7 @@ pub(super) fn fault(tag: &str, value: &str) -> Option<&'static str> {
             return Some("the definition has no quotes, or they do not end");
         };
         let rest = rest.trim_start();
-        // Some files omit the list of sources, but a list that starts must end.
+        // Some files omit the list of sources, but a list that begins must end.
         return (rest.starts_with('[') && !rest.contains(']'))
             .then_some("the list of sources has no closing bracket");
     }

@@ -14,9 +14,10 @@ const ZIP64_LOCATOR: &[u8] = b"PK\x06\x07";
 const END_RECORD_BYTES: usize = 22;
 const MAX_ZIP_COMMENT_BYTES: usize = u16::MAX as usize;
 
-/// Extracts a zip archive into the new directory `target`, which appears when it is complete.
+/// Extracts a zip archive into the new directory `target`, which becomes visible only when it is
+/// complete.
 ///
-/// An archive is refused for:
+/// An archive is refused if it has any of these:
 /// - Names that are absolute, or contain `..`, backslashes or control characters.
 /// - Links and other special files.
 /// - Encrypted or duplicate entries, or too many entries.
@@ -78,8 +79,7 @@ fn extract_entry<R: Read + Seek>(
     if entry.encrypted() {
         return Err(refused("the entry is encrypted".to_owned()));
     }
-    // The kind of file is in the upper bits of the mode. Without these bits, the entry is a plain
-    // file.
+    // The upper bits of the mode are the kind of file. If they are zero, the entry is a plain file.
     let kind = entry.unix_mode().unwrap_or(0) & 0o170_000;
     if entry.is_symlink() || !matches!(kind, 0 | 0o100_000 | 0o040_000) {
         return Err(refused("the entry is a link or a special file".to_owned()));
@@ -125,7 +125,8 @@ fn is_corruption(error: &io::Error) -> bool {
     )
 }
 
-/// Counts the output of an entry; the sizes that the archive declares are not trusted.
+/// Counts the actual output of an entry, because the sizes that the archive declares are not
+/// trusted.
 struct LimitedReader<'a, R> {
     inner: &'a mut R,
     limits: &'a UnpackLimits,
@@ -157,7 +158,8 @@ fn zip_error(error: ZipError) -> UnpackError {
     }
 }
 
-/// Returns the path of an entry, if the path stays within its directory on every system.
+/// Returns the path of an entry, or an error if the path could leave its directory on any operating
+/// system.
 fn safe_path(name: &str, limits: &UnpackLimits) -> Result<PathBuf, String> {
     let mut path = PathBuf::new();
     let mut depth = 0;
@@ -186,7 +188,7 @@ fn safe_path(name: &str, limits: &UnpackLimits) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// Returns the number of entries that the archive declares, before they are read into memory.
+/// Returns the number of entries that the archive declares, without reading them into memory.
 fn entry_count(archive: &mut (impl Read + Seek)) -> Result<u64, UnpackError> {
     let length = archive.seek(SeekFrom::End(0))?;
     let tail_length = length.min((END_RECORD_BYTES + MAX_ZIP_COMMENT_BYTES + 20) as u64);

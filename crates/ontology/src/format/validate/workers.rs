@@ -20,7 +20,7 @@ use crate::format::{FormatLimits, OntologyFormat, ReadOptions};
 const BATCH_STATEMENTS: usize = 1024;
 const BATCH_BYTES: usize = 256 << 10;
 const CHUNK_BYTES: usize = 1 << 20;
-/// Number of terms that a thread collects before it locks the common set.
+/// Number of terms that a thread collects before it locks the set that all threads share.
 const SEEN_AT_ONCE: usize = 4096;
 
 pub(super) enum ValidationChunk {
@@ -37,7 +37,8 @@ pub(super) enum ValidationChunk {
 }
 
 impl ValidationChunk {
-    /// Returns the number of positions that the chunk takes in the order of statements.
+    /// Returns the number by which the position of the next chunk exceeds that of this chunk.
+    /// Positions count statements or, in line formats, bytes.
     fn length(&self) -> u64 {
         match self {
             Self::Statements { quads, .. } => quads.len() as u64,
@@ -51,7 +52,7 @@ pub(super) struct Findings {
     pub distinct: DistinctTerms,
 }
 
-/// State that the threads share.
+/// State that all threads of a validation share.
 struct SharedValidation<'a> {
     limits: &'a FormatLimits,
     /// Number of bytes read from the file so far.
@@ -74,7 +75,7 @@ impl ChunkQueue<'_> {
     fn send(&mut self, work: impl FnOnce(u64) -> ValidationChunk) {
         let work = work(self.next_order);
         self.next_order += work.length();
-        // Receivers outlive the sender; if all threads panicked, the scope panics as well.
+        // Sending fails only if all threads have panicked, and then the scope panics as well.
         let _ = self.sender.send(work);
     }
 
@@ -155,7 +156,7 @@ impl<'a> ValidationWorker<'a> {
 
     fn run(mut self, receiver: &Mutex<Receiver<ValidationChunk>>) -> (Tally, FormatProblems) {
         loop {
-            // Other workers wait for the lock instead of for the queue.
+            // Only one worker waits for the queue; the others wait for this lock.
             let next = lock(receiver).recv();
             let Ok(work) = next else { break };
             if self.shared.is_stopped.load(Ordering::Relaxed) {
@@ -240,7 +241,8 @@ impl<'a> ValidationWorker<'a> {
         }
     }
 
-    /// Adds to the count of expanded bytes, and stops a small file that would expand to terabytes.
+    /// Adds to the number of expanded bytes. Stops reading if a small file expands beyond its
+    /// limit, since it could expand to terabytes.
     fn account(&mut self, expanded: u64) {
         let total = self.shared.expanded.fetch_add(expanded, Ordering::Relaxed) + expanded;
         let bytes = self.shared.bytes.load(Ordering::Relaxed);
@@ -255,7 +257,7 @@ impl<'a> ValidationWorker<'a> {
     }
 }
 
-/// Collects statements for a [`ValidationChunk`] before they are sent to the threads.
+/// Collects statements until there are enough for a [`ValidationChunk`].
 #[derive(Default)]
 pub(super) struct StatementBatch {
     quads: Vec<Quad>,

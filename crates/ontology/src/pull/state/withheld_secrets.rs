@@ -1,7 +1,7 @@
-//! States with addresses that have credentials.
+//! Keeps URLs with credentials out of the persisted states.
 //!
-//! The queue stores such a state without the addresses. The process that knows them restores them;
-//! another process looks them up again or needs the user.
+//! The queue stores the state of an ontology without such URLs. The process that knows the URLs
+//! adds them again. Another process looks them up at the sources, or needs them from the user.
 
 use docstokg_hub::redact_text;
 use serde::{Deserialize, Serialize};
@@ -18,9 +18,9 @@ pub(in super::super) enum WithheldSecrets {
     /// The whole state is persisted.
     #[default]
     Nothing,
-    /// Addresses from a source are missing: the source can be queried again.
+    /// The URLs that a source returned are missing: the source can be queried again.
     Locations,
-    /// The address from the user is missing: only the user can give it again.
+    /// The URL that the user gave is missing: only the user can give it again.
     Request,
 }
 
@@ -40,11 +40,11 @@ impl PullState {
         } else {
             WithheldSecrets::Nothing
         };
-        // A state from the queue already lacks the part that was withheld there.
+        // A state that was read from the queue already lacks what was withheld before.
         self.withheld.max(found)
     }
 
-    /// Returns the state as it may be persisted.
+    /// Returns the state without secrets, as it may be persisted.
     pub(super) fn without_secrets(&self) -> Self {
         let mut kept = self.clone();
         kept.withheld = self.withheld();
@@ -63,7 +63,8 @@ impl PullState {
         kept
     }
 
-    /// Restores the part that was not persisted, from the state that this process knows.
+    /// Adds the parts that were not persisted, from the state `known` that this process has in
+    /// memory.
     pub(in super::super) fn restored(mut self, known: Self) -> Self {
         (self.wanted, self.pin) = (known.wanted, known.pin);
         self.locations = known.locations;
@@ -84,7 +85,7 @@ impl PullState {
         self
     }
 
-    /// Ends an ontology whose address is not known here.
+    /// Ends the work on an ontology whose URL was withheld and is not known to this process.
     pub(in super::super) fn without_request(mut self) -> Self {
         (self.sources, self.locations, self.later) = (Vec::new(), Vec::new(), Vec::new());
         let absence = Absence {
@@ -93,7 +94,7 @@ impl PullState {
                      --url or --spec"
                 .to_owned(),
         };
-        // Earlier failures matter less than the action that the user must take.
+        // Drop earlier failures, because the user must see first what to do.
         self.tried = vec![failure("direct", None, absence, None)];
         self
     }

@@ -1,4 +1,5 @@
-//! The dump of the catalogue: Turtle in gzip, with every vocabulary and the files of its versions.
+//! Reads the dump of the catalogue: gzipped Turtle with every vocabulary and the files of its
+//! versions.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,8 @@ const NAMESPACE: &str = "http://purl.org/vocab/vann/preferredNamespaceUri";
 #[derive(Default)]
 struct Vocabulary {
     is_meant: bool,
-    /// The files of its versions. Some names are a hash alone, which is not an address.
+    /// The files of the versions. Some entries of the dump are a hash and not a URL; these are left
+    /// out.
     files: Vec<Url>,
 }
 
@@ -86,8 +88,8 @@ pub(super) fn read<'a>(
     }
 }
 
-/// Reads the dump. Some of its addresses are relative, and the dump declares no base: they are
-/// relative to the address of the dump.
+/// Reads the dump. Some of its URLs are relative, and the dump declares no base, so they are
+/// relative to the URL of the dump.
 fn vocabularies(
     name: &str,
     base: &Url,
@@ -124,7 +126,7 @@ fn vocabularies(
         },
     );
     read.map_err(|error| error.to_string())?;
-    // A fault elsewhere in the catalogue matters only if it could hide the vocabulary.
+    // A fault elsewhere in the dump matters only if the vocabulary was not found.
     let is_found = found.values().any(|known| known.is_meant);
     match problems.errors.first() {
         Some(problem) if !is_found => Err(problem.to_string()),

@@ -1,4 +1,4 @@
-//! The services with deposits: APIs, hosts of files, and pages that only people can read.
+//! The services that have deposits: their APIs, their files, and pages that only people can read.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn not_found() -> ScriptedReply {
     decoded_request::json(404, &json!({"status": 404, "message": "Not found"}))
 }
 
-/// Returns the page that robots see of pages made by scripts.
+/// Returns the page that a robot gets if a script in the browser makes the real page.
 fn script_page() -> ScriptedReply {
     page(
         200,
@@ -22,7 +22,7 @@ fn script_page() -> ScriptedReply {
     )
 }
 
-/// Responds for zenodo.org: the API, its files, and pages made by scripts.
+/// Responds for zenodo.org: the API, its files, and pages that a script makes.
 pub(in crate::scholarly) fn zenodo(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
     let path = DecodedRequest::of(arrival).path;
     let Some(rest) = path.strip_prefix("/api/records/") else {
@@ -115,7 +115,8 @@ pub(in crate::scholarly) fn figshare(world: &ScholarlyWorld, arrival: &Arrival) 
     )
 }
 
-/// Responds for the files of figshare: first prepared, then behind a redirect.
+/// Responds for the files of figshare: first that the file is being prepared, then with a redirect
+/// to the file.
 pub(in crate::scholarly) fn figshare_files(
     world: &ScholarlyWorld,
     arrival: &Arrival,
@@ -195,7 +196,7 @@ pub(in crate::scholarly) fn osf(world: &ScholarlyWorld, arrival: &Arrival) -> Sc
     }
 }
 
-/// Responds for the API of HAL: documents by their DOI or their own id.
+/// Responds for the API of HAL, which finds documents by their DOI or by their HAL id.
 pub(in crate::scholarly) fn hal_api(world: &ScholarlyWorld, arrival: &Arrival) -> ScriptedReply {
     let asked = DecodedRequest::of(arrival);
     let query = asked.get("q").unwrap_or_default();

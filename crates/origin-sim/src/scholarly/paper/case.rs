@@ -1,4 +1,4 @@
-//! The cases of works: their locations and faults, and the share of each.
+//! The cases of works: the locations and faults of a work, and the share of works with each case.
 
 use super::super::Faults;
 
@@ -7,19 +7,19 @@ use super::super::Faults;
 pub(in super::super) enum Case {
     /// Open at its publisher.
     Gold,
-    /// In `PubMed` Central, with a PDF.
+    /// In `PubMed` Central, as a PDF.
     Central,
-    /// In `PubMed` Central as XML alone.
+    /// In `PubMed` Central, as XML only.
     CentralText,
-    /// On arXiv and nowhere else.
+    /// On arXiv only.
     Arxiv,
     /// Closed at its publisher, with a preprint on arXiv.
     Preprint,
     /// Closed at its publisher, with a copy in a repository.
     Green,
-    /// In a repository that registers DOIs itself.
+    /// In a repository that registers its own DOIs.
     Registered,
-    /// A page or file that no catalogue knows.
+    /// A page or file that no catalogue lists, given by its URL.
     Address,
     /// Removed by its publisher.
     Gone,
@@ -56,7 +56,8 @@ const CASE_SHARES: [(Case, usize); 15] = [
     (Case::Unknown, 2),
 ];
 
-/// Coprime to a hundred, so that the first few works have many cases.
+/// Step from one work to the next in the table of cases. It is coprime to a hundred, so that even
+/// the first few works have many different cases.
 const CASE_STRIDE: usize = 37;
 
 impl Case {

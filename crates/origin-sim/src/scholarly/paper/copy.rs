@@ -1,14 +1,14 @@
-//! A copy at a publisher or in a repository, and its fault.
+//! Copies of works at publishers and in repositories, with their faults.
 
 use super::super::Faults;
 use super::super::file::TextVersion;
 use super::super::hosts::{Behaviour, Publisher, REPOSITORIES, Signal};
 
-/// The mention of a [`struct@Copy`] in a catalogue.
+/// The part of a [`struct@Copy`] that a catalogue lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum CopyMention {
     No,
-    /// The catalogue lists the page only.
+    /// The catalogue lists the page but not the file.
     Page,
     /// The catalogue lists the page and the file.
     File,
@@ -18,13 +18,13 @@ pub(in super::super) enum CopyMention {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Trouble {
     Nothing,
-    /// The first transfer breaks off in the middle.
+    /// The first transfer breaks off in the middle; later transfers succeed.
     CutOnce,
-    /// The file is always broken.
+    /// The file itself is damaged, in every transfer.
     Spoilt,
 }
 
-/// A copy at a publisher or in a repository, with its [`CopyMention`]s and its [`Trouble`].
+/// A copy of a work at a publisher or in a repository.
 #[derive(Debug)]
 pub(in super::super) struct Copy {
     pub(in super::super) publisher: &'static Publisher,
@@ -70,7 +70,7 @@ impl Copy {
         format!("http://{}{}", self.publisher.host, self.path)
     }
 
-    /// Returns true if a client that obeys the rules gets the whole file.
+    /// Returns true if a client that obeys robots.txt and limits can get the whole file.
     pub(in super::super) fn is_obtainable(&self, faults: Faults) -> bool {
         let kept_back = matches!(
             self.publisher.behaviour,

@@ -1,26 +1,24 @@
-//! Checks for JSON values that readers refuse or read differently, although the grammar allows
-//! them.
-//!
-//! Such values are numbers beyond a double, and single halves of surrogate pairs.
+//! Refuses JSON values that the grammar allows, but that readers refuse or interpret differently:
+//! numbers beyond the range of a double, and incomplete surrogate pairs.
 
-/// Maximum length of a number that is judged, in bytes: more digits than the largest double has.
+/// Maximum length of a number that is checked, in bytes: more digits than the largest double has.
 const MAX_NUMBER_BYTES: usize = 1024;
 /// Number of bytes of a number that a message quotes.
 const QUOTED_NUMBER_BYTES: usize = 24;
 
-/// Finds such values in a JSON text as its bytes pass.
+/// Finds numbers beyond a double and incomplete surrogate pairs in a JSON text as its bytes pass.
 #[derive(Debug, Default)]
 pub(super) struct ValueScan {
-    /// The beginning of the current number.
+    /// The bytes of the current number, up to [`MAX_NUMBER_BYTES`].
     number: Vec<u8>,
     /// The value of the current `\u` escape, and the number of its digits so far.
     escape: Option<(u32, u8)>,
-    /// The first half of a surrogate pair; the second half must follow.
+    /// The first half of a surrogate pair, whose second half must follow.
     first_half: Option<u32>,
 }
 
 impl ValueScan {
-    /// Scans bytes outside of texts. Returns an error that names a number that is too large.
+    /// Scans bytes outside of strings. Returns an error that quotes the number if it is too large.
     pub(super) fn pass_code(&mut self, bytes: &[u8]) -> Result<(), String> {
         for &byte in bytes {
             let is_first = byte.is_ascii_digit() || byte == b'-';
@@ -47,7 +45,7 @@ impl ValueScan {
         Ok(())
     }
 
-    /// Scans bytes of a text between its escapes.
+    /// Scans bytes of a string that are not part of an escape.
     pub(super) fn pass_text(&mut self, bytes: &[u8]) -> Result<(), String> {
         let mut bytes = bytes.iter();
         while let Some((value, digits)) = self.escape {
@@ -91,7 +89,8 @@ impl ValueScan {
         Ok(())
     }
 
-    /// Ends a text, or the part of a text that may belong to one character.
+    /// Records that a string ends, or that the next character is not an escape. Returns an error if
+    /// a surrogate pair is incomplete.
     pub(super) fn end_text(&mut self) -> Result<(), String> {
         self.escape = None;
         self.first_half

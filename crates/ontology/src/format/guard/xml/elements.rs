@@ -8,21 +8,21 @@ use super::XmlGuard;
 const MAX_ATTRIBUTES: usize = 1024;
 /// Maximum number of namespaces in scope: the parser searches them for every name.
 const MAX_NAMESPACES: usize = 4096;
-/// Maximum number of members of one collection. The parser keeps all members, and all `rdf:ID`s,
-/// see [`MAX_ID_BYTES`].
+/// Maximum number of members of one collection, because the parser keeps all members in memory. For
+/// `rdf:ID`s, which are also kept, see [`MAX_ID_BYTES`].
 const MAX_COLLECTION: u64 = 500_000;
 const MAX_ID_BYTES: usize = 32 << 20;
-/// Maximum length of a base with the bases that it is relative to, in bytes. The parser copies the
-/// base into every element.
+/// Maximum length of a base address together with the base addresses that it is relative to, in
+/// bytes. The parser copies the base address into every element.
 const MAX_BASE_BYTES: usize = 8 << 10;
 
 /// An open element of a file that an [`XmlGuard`] reads.
 #[derive(Default)]
 pub(super) struct Element {
     namespaces: u16,
-    /// Bytes of the declarations of the element's namespaces.
+    /// Size of the namespace declarations of the element, in bytes.
     namespace_bytes: usize,
-    /// Maximum length of the base in this element, in bytes.
+    /// Maximum length of the base address of this element, in bytes.
     base_bytes: usize,
     /// Number of children so far, if the element is a collection.
     members: Option<u64>,
@@ -30,7 +30,7 @@ pub(super) struct Element {
 }
 
 impl<R: Read> XmlGuard<R> {
-    /// Judges the tag that ends here.
+    /// Checks the tag that ends here, and opens or closes its element.
     pub(super) fn close_tag(&mut self) -> io::Result<()> {
         let tag = std::mem::take(&mut self.tag);
         if tag.first() == Some(&b'/') {
@@ -55,7 +55,7 @@ impl<R: Read> XmlGuard<R> {
         Ok(())
     }
 
-    /// Removes the namespaces of an element that ends.
+    /// Removes the namespaces of an element that ends from the namespaces in scope.
     fn leave(&mut self, element: &Element) {
         self.namespaces -= usize::from(element.namespaces);
         self.namespace_bytes -= element.namespace_bytes;
@@ -101,7 +101,7 @@ impl<R: Read> XmlGuard<R> {
             } else if name.ends_with(b":ID") {
                 self.id_bytes += value.len() + element.base_bytes + 64;
             } else if name == b"xml:base" {
-                // A relative base is added to the base around it.
+                // A relative base address is appended to the base address of the outer element.
                 let delimiter = value.iter().find(|byte| b":/?#".contains(byte));
                 let is_whole = delimiter == Some(&b':');
                 let around = if is_whole { 0 } else { element.base_bytes };
@@ -123,14 +123,16 @@ impl<R: Read> XmlGuard<R> {
             )));
         }
         if self.literal_depth == 1 {
-            // The parser repeats every namespace at the outermost elements of an XML literal.
+            // The parser repeats all namespaces in scope at each outermost element of an XML
+            // literal.
             self.lengthen(self.namespace_bytes)?;
         }
         Ok(element)
     }
 }
 
-/// Returns the names and raw values of a tag's attributes. Quotes are `"` here.
+/// Returns the names and raw values of a tag's attributes. Every value in `tag` is delimited by
+/// `"`.
 fn attributes(tag: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut parts = tag.split(|&byte| byte == b'"');
     std::iter::from_fn(move || {
