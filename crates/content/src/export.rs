@@ -81,15 +81,15 @@ impl ExportFormat {
     }
 }
 
-/// What an export contains.
+/// The contents of an export.
 #[derive(Clone, Debug)]
 pub struct ExportOptions {
     /// The format.
     pub format: ExportFormat,
-    /// What stands before the paths of files: the way from the export to the directory, with a slash
+    /// The prefix of the paths of files: the way from the export to the directory, with a slash
     /// at its end.
     pub path_prefix: String,
-    /// Whether works without a file are exported as well. Tables always have them.
+    /// Works without a file are exported as well. Tables always have them.
     pub with_missing: bool,
     /// When it is made.
     pub now: Timestamp,
@@ -103,7 +103,7 @@ pub(crate) struct ExportedWork {
 }
 
 impl ExportedWork {
-    /// Joins a work with what sources stated about it.
+    /// Joins a work with the statements of its sources.
     pub(crate) fn of(row: ItemRow, metadata: Vec<(String, Timestamp, String)>) -> Self {
         let work = DeliveredWork::of(row);
         let mut identifiers = Identifiers::default();
@@ -141,7 +141,7 @@ impl ExportedWork {
     }
 }
 
-/// How entries of a format stand beside each other.
+/// The separation of the entries of a format.
 struct TextFormat {
     begin: &'static str,
     between: &'static str,

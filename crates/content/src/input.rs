@@ -86,7 +86,7 @@ pub enum ListFormat {
 pub struct NumberedWork {
     /// The number of the work's line, from 1.
     pub number: u64,
-    /// How the line begins, without secrets.
+    /// The beginning of the line, without secrets.
     pub text: String,
     /// The work.
     pub work: Work,

@@ -1,4 +1,4 @@
-//! Bibliographic metadata of works, as the sources that were asked on the way state them.
+//! Bibliographic metadata of works, as the sources that were queried on the way state them.
 //!
 //! Each source's statement is kept as it was read ([`MetadataStatement`]). [`WorkMetadata::merge`]
 //! makes one record of all: for each field the most trusted source that states it counts. The order
@@ -33,7 +33,7 @@ const TRUSTED_SOURCES: [&str; 7] = [
     "doaj",
 ];
 
-/// What is known about a work, merged from its sources.
+/// Metadata of a work, merged from its sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkMetadata {
@@ -41,16 +41,16 @@ pub struct WorkMetadata {
     pub schema_version: u32,
     /// The work.
     pub work_id: String,
-    /// What the sources state, field by field.
+    /// The statements of the sources, field by field.
     #[serde(flatten)]
     pub statement: MetadataStatement,
     /// The licence as an SPDX name, if its statement is known.
     pub licence_spdx: Option<String>,
     /// Every identifier.
     pub identifiers: Identifiers,
-    /// The sources, and when each answered.
+    /// The sources, and when each responded.
     pub sources: Vec<MetadataSource>,
-    /// Which source each field is from.
+    /// The source of each field.
     pub field_sources: BTreeMap<String, String>,
 }
 
@@ -59,7 +59,7 @@ pub struct WorkMetadata {
 pub struct MetadataSource {
     /// Its name.
     pub source: String,
-    /// When it answered, UTC.
+    /// When it responded, UTC.
     pub at: String,
 }
 
@@ -68,9 +68,9 @@ pub struct MetadataSource {
 pub struct SourcedStatement {
     /// The source.
     pub source: String,
-    /// When it answered.
+    /// When it responded.
     pub at: Timestamp,
-    /// What it stated.
+    /// The statement of the source.
     pub statement: MetadataStatement,
 }
 
@@ -96,7 +96,7 @@ impl SourcedStatement {
 }
 
 impl WorkMetadata {
-    /// Merges what sources stated about a work. What the user wrote (`identifiers`) stays; every
+    /// Merges the statements of sources about a work. What the user wrote (`identifiers`) stays; every
     /// other field is that of the most trusted source which states it.
     #[must_use]
     pub fn merge(
@@ -150,8 +150,8 @@ impl WorkMetadata {
 /// Translates the type of a work, as Crossref, DataCite, OpenAlex and others call it, into the words
 /// of CSL. A type that is not known is an article.
 #[must_use]
-pub fn csl_type(stated: &str) -> &'static str {
-    let plain: String = stated
+pub fn csl_type(declared: &str) -> &'static str {
+    let plain: String = declared
         .chars()
         .filter(char::is_ascii_alphanumeric)
         .map(|letter| letter.to_ascii_lowercase())

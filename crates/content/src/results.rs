@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::reason::Reason;
 
-/// What became of one line of a list.
+/// The result of one line of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ResultStatus {
     /// The file of its work is there.
@@ -109,7 +109,7 @@ impl ResultStatus {
     }
 }
 
-/// How many lines of a directory have which status. Each work counts once, and each further line
+/// Numbers of the lines of a directory by status. Each work counts once, and each further line
 /// that names it as repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResultCounts {

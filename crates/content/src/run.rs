@@ -86,7 +86,7 @@ pub struct RunOptions {
     pub cookies: bool,
     /// Files that manifests among the inputs record are reused and not downloaded again.
     pub keeps_recorded_files: bool,
-    /// Whether the table of results is written as Parquet as well.
+    /// The table of results is written as Parquet as well.
     pub parquet: bool,
     /// The extent of a run, such as a dry run.
     pub mode: RunMode,

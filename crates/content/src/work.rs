@@ -261,7 +261,7 @@ pub struct LearnedMetadata {
     /// Links to records of repositories among the locations in the response.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub record_links: Vec<Url>,
-    /// The bibliographic metadata of the answer. They are kept beside the work, not in its state.
+    /// The bibliographic metadata of the response. They are kept beside the work, not in its state.
     #[serde(skip)]
     pub statement: Option<Box<MetadataStatement>>,
 }

@@ -7,7 +7,7 @@ use spdx::identifiers::LICENSES;
 /// A licence as a source declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceLicence {
-    /// What the source says.
+    /// The statement of the source.
     #[serde(rename = "stated")]
     pub declared: String,
     /// Its SPDX name, where the statement is known.
@@ -51,7 +51,7 @@ impl SourceLicence {
         is_known.then(|| format!("LicenseRef-CC-{}", kind.to_ascii_uppercase()))
     }
 
-    /// Returns the SPDX name, or the statement where there is none.
+    /// Returns the SPDX name, or the statement of the source.
     #[must_use]
     pub fn name(&self) -> &str {
         self.spdx.as_deref().unwrap_or(&self.declared)

@@ -24,7 +24,7 @@ pub struct NewItem {
     pub line: u64,
     /// The line as it is recorded; `None` if lines are not recorded.
     pub recorded_line: Option<NewLine>,
-    /// What its input says about it, if that is kept.
+    /// The statement of its input about it, if that is kept.
     pub metadata: Option<MetadataRow>,
     /// The name is redacted, so the line must be read again to know the item.
     pub hidden: bool,

@@ -13,44 +13,44 @@ use super::{QueueError, WorkQueue};
 pub struct NewLine {
     /// Its number, from 1.
     pub number: u64,
-    /// Which item of the line it is, from 0, if the line names several.
+    /// Its place among the items of the line, from 0, if the line names several.
     pub part: u64,
-    /// How it reads, short and without secrets.
+    /// Its text, short and without secrets.
     pub text: String,
 }
 
 /// A line that names no item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnrecognisedLine {
-    /// Where it was read.
+    /// The input that it was read from.
     pub source: String,
     /// The line.
     pub line: NewLine,
-    /// What is wrong with it.
+    /// The problem that it has.
     pub problem: String,
 }
 
 /// A recorded line, with its item and the latest manifest record of that.
 #[derive(Clone, Debug)]
 pub struct LineRow {
-    /// Where it was read.
+    /// The input that it was read from.
     pub source: String,
     /// Its number, from 1.
     pub number: u64,
-    /// How it reads, short and without secrets.
+    /// Its text, short and without secrets.
     pub text: String,
     /// Its item, or what is wrong with the line.
     pub item: Result<ItemRow, String>,
 }
 
-/// How many lines are recorded.
+/// Numbers of the lines that are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
-    /// Those that name an item.
+    /// Lines that name an item.
     pub named: u64,
     /// The different items that they name.
     pub items: u64,
-    /// Those that name none.
+    /// Lines that name no item.
     pub unrecognised: u64,
 }
 

@@ -73,18 +73,18 @@ pub enum ItemEnd {
     Failed(i64, u32),
 }
 
-/// What one source says about an item.
+/// The statement of one source about an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataRow {
     /// The source.
     pub source: &'static str,
     /// When it said so.
     pub at: Timestamp,
-    /// What it says, as JSON text.
+    /// The statement, as JSON text.
     pub payload: String,
 }
 
-/// Where one item stands, with its latest manifest record.
+/// The state of one item, with its latest manifest record.
 #[derive(Clone, Debug)]
 pub struct ItemRow {
     /// The item.
@@ -95,7 +95,7 @@ pub struct ItemRow {
     pub attempts: u32,
     /// Its state between two steps as JSON of its job, if it has not ended.
     pub saved_state: Option<String>,
-    /// Where it stands.
+    /// Its state.
     pub state: ItemState,
     /// The reason why there is no file.
     pub reason: Option<String>,

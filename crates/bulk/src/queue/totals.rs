@@ -36,15 +36,15 @@ impl ItemCounts {
 /// Items of one outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutcomeTotal {
-    /// Where they stand.
+    /// Their state.
     pub state: ItemState,
-    /// Why they have no file.
+    /// The reason why they have no file.
     pub reason: Option<String>,
     /// The status that the reason is about.
     pub http_status: Option<u16>,
-    /// Whether their end was recorded by another run than the one that is asked about.
+    /// Their end was recorded by an earlier run.
     pub is_earlier: bool,
-    /// How many there are.
+    /// The number of items.
     pub items: u64,
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn run(
 ) -> Result<ExitCode, CommandFailure> {
     let directory = &arguments.directory;
     if !Directory::was_used(directory) {
-        let message = format!("{} holds no earlier run to export", directory.display());
+        let message = format!("{} has no earlier run to export", directory.display());
         return Err(CommandFailure::Usage(message));
     }
     let format = arguments.to;

@@ -134,11 +134,11 @@ fn every_line_is_a_row_and_all_counts_agree() {
     assert_eq!(counts["without_file"], missing);
     let unrecognised = self::rows(&world, "out/unrecognised.csv").len() as u64;
     assert_eq!(counts["not_recognised"], unrecognised);
-    let told = printed
+    let printed_lines = printed
         .lines()
         .filter(|line| line.contains(", line "))
         .count() as u64;
-    assert_eq!(told, unrecognised.min(3), "{printed}");
+    assert_eq!(printed_lines, unrecognised.min(3), "{printed}");
     // A run without the lists keeps what they said.
     let again = world.run(&["--retry-failed", "--json", "--quiet"]);
     let again: Value = serde_json::from_slice(&again.stdout).expect("JSON");
@@ -202,5 +202,5 @@ fn an_export_of_no_run_is_refused() {
         .output()
         .expect("the program");
     assert_eq!(ran.status.code(), Some(2));
-    assert!(text(&ran.stderr).contains("holds no earlier run to export"));
+    assert!(text(&ran.stderr).contains("has no earlier run to export"));
 }

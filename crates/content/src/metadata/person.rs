@@ -95,8 +95,8 @@ impl PersonName {
 
     /// Adds an ORCID, with or without its address.
     #[must_use]
-    pub fn orcid(mut self, stated: Option<&str>) -> Self {
-        let id = stated.and_then(|text| text.trim().rsplit('/').next());
+    pub fn orcid(mut self, declared: Option<&str>) -> Self {
+        let id = declared.and_then(|text| text.trim().rsplit('/').next());
         let is_one = |id: &&str| {
             id.len() == 19
                 && id

@@ -12,7 +12,7 @@ const MAX_ABSTRACT_BYTES: usize = 64 << 10;
 /// The most authors that are kept.
 const MAX_AUTHORS: usize = 5_000;
 
-/// What one source states about a work. Fields that it does not state are empty.
+/// The statement of one source about a work. Fields that it does not state are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MetadataStatement {
@@ -52,7 +52,7 @@ pub struct MetadataStatement {
     /// The abstract as plain text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r#abstract: Option<String>,
-    /// Whether the work was retracted, if the source says so or denies it.
+    /// True if the work was retracted, false if the source says that it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retracted: Option<bool>,
     /// The licence, in the source's own words.

@@ -1,4 +1,4 @@
-//! Bibliographic metadata in the answers of services, read into one shape. Pure functions: nothing
+//! Bibliographic metadata in the responses of services, read into one shape. Pure functions: nothing
 //! is requested for metadata alone.
 
 use serde_json::Value;

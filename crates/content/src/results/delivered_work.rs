@@ -11,14 +11,14 @@ use crate::identifier::Identifier;
 use crate::reason::{self, Reason};
 use crate::resolver::doi_path;
 
-/// One work, as it is delivered.
+/// A work, as it is delivered.
 #[derive(Clone, Debug)]
 pub struct DeliveredWork {
     /// Its number in the queue.
     pub item: i64,
     /// The id under which it is recorded.
     pub work_id: String,
-    /// What became of it.
+    /// Its result.
     pub status: ResultStatus,
     /// Its title.
     pub title: Option<String>,
@@ -28,11 +28,11 @@ pub struct DeliveredWork {
     pub doi: Option<String>,
     /// Its files, the paper first.
     pub files: Vec<DeliveredFile>,
-    /// Why it is missing or waits, in plain words; empty for a work with a file.
+    /// The reason why it is missing or waits, in plain words; empty for a work with a file.
     pub reason: String,
-    /// What exactly happened.
+    /// The details of the failure.
     pub detail: String,
-    /// What it waits for, if it is known.
+    /// Its wait, if that is known.
     pub wait: Option<Deferral>,
     /// The best link for a human.
     pub link: String,
@@ -43,7 +43,7 @@ pub struct DeliveredWork {
 /// A file of a work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveredFile {
-    /// Where it is, below the out directory.
+    /// Its path, below the out directory.
     pub path: String,
     /// Its SHA-256.
     pub sha256: String,
@@ -57,7 +57,7 @@ pub struct DeliveredFile {
     pub version: Option<String>,
     /// The source that named its location.
     pub source: Option<String>,
-    /// Where it came from.
+    /// The URL that it came from.
     pub url: Option<String>,
     /// When it was recorded, UTC.
     pub recorded_at: Option<String>,
@@ -111,13 +111,13 @@ impl DeliveredFile {
     /// Returns the media type without parameters; that of the ending if none is recorded.
     #[must_use]
     pub fn plain_media_type(&self) -> &str {
-        let stated = self.media_type.as_deref();
-        let stated = stated.and_then(|text| text.split(';').next());
+        let declared = self.media_type.as_deref();
+        let declared = declared.and_then(|text| text.split(';').next());
         match self.path.rsplit_once('.').map(|(_, ending)| ending) {
             Some("pdf") => "application/pdf",
             Some("xml") => "application/xml",
             Some("html") => "text/html",
-            _ => stated.map_or("application/octet-stream", str::trim),
+            _ => declared.map_or("application/octet-stream", str::trim),
         }
     }
 }

@@ -7,15 +7,15 @@ use super::{DeliveredWork, ResultStatus};
 /// A line of a list, and what became of it.
 #[derive(Clone, Copy, Debug)]
 pub struct ResultRow<'a> {
-    /// Where the line stands.
+    /// The place of the line.
     pub place: RowPlace<'a>,
-    /// What became of it.
+    /// Its result.
     pub status: ResultStatus,
     /// Its work, or what is wrong with the line.
     pub work: Result<&'a DeliveredWork, &'a str>,
 }
 
-/// Where a line stands, and how it begins.
+/// The place of a line, and its beginning.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RowPlace<'a> {
     /// The line, short and without secrets.

@@ -29,7 +29,7 @@ pub(super) struct WorkFeed {
     inputs: Box<dyn WorkInputs>,
     begun: Timestamp,
     /// The sources that were read from the beginning.
-    read_anew: BTreeSet<Arc<str>>,
+    reread: BTreeSet<Arc<str>>,
     parts: LineParts,
 }
 
@@ -39,18 +39,18 @@ impl WorkFeed {
             begun: works.context.clock.now(),
             works,
             inputs,
-            read_anew: BTreeSet::new(),
+            reread: BTreeSet::new(),
             parts: LineParts::default(),
         }
     }
 
     /// Takes lines apart: the works of some, and those that name none.
     fn take(&mut self, batch: Vec<InputResult>) -> (Vec<NewItem>, Vec<UnrecognisedLine>) {
-        if self.inputs.is_read_anew() {
+        if self.inputs.is_reread() {
             let sources = batch.iter().map(|(source, _)| source);
             for source in sources {
-                if !self.read_anew.contains(source) {
-                    self.read_anew.insert(Arc::clone(source));
+                if !self.reread.contains(source) {
+                    self.reread.insert(Arc::clone(source));
                 }
             }
         }
@@ -59,7 +59,7 @@ impl WorkFeed {
 
     /// Returns the lists that were read to their end, and since when: other lines are no longer in them.
     fn removed_lines(&self) -> (Timestamp, Vec<String>) {
-        let sources = self.read_anew.iter().map(ToString::to_string);
+        let sources = self.reread.iter().map(ToString::to_string);
         (self.begun, sources.collect())
     }
 }

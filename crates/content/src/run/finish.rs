@@ -15,7 +15,7 @@ use crate::reason::Reason;
 use crate::work::is_public;
 
 impl WorksJob {
-    /// Writes what sources stated about a work to its file below `metadata`.
+    /// Writes the statements of sources about a work to its file below `metadata`.
     async fn write_metadata(&self, item: &ActiveWork) -> Result<(), RunError> {
         let rows = self.context.queue.metadata_of(item.id).await?;
         let Some(metadata) = merged(item, rows) else {
@@ -82,7 +82,7 @@ impl WorksJob {
     }
 }
 
-/// Returns what sources stated about a work, merged.
+/// Merges the statements of sources about a work.
 fn merged(item: &ActiveWork, rows: Vec<(String, Timestamp, String)>) -> Option<WorkMetadata> {
     let statements = SourcedStatement::of_rows(rows);
     // What could carry a credential is left out.

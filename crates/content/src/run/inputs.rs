@@ -36,7 +36,7 @@ pub trait WorkInputs: Send {
     }
 
     /// Tells whether a later run reads these works from the beginning again.
-    fn is_read_anew(&self) -> bool {
+    fn is_reread(&self) -> bool {
         true
     }
 }
@@ -322,9 +322,9 @@ impl WorkInputs for ChainedInputs {
         self.complete
     }
 
-    fn is_read_anew(&self) -> bool {
+    fn is_reread(&self) -> bool {
         let first = self.inputs.front();
-        first.is_some_and(|first| first.is_read_anew())
+        first.is_some_and(|first| first.is_reread())
     }
 }
 

@@ -301,7 +301,7 @@ impl WorkInputs for QueryPages {
     }
 
     /// The next run goes on where the query stands.
-    fn is_read_anew(&self) -> bool {
+    fn is_reread(&self) -> bool {
         false
     }
 }

@@ -38,9 +38,9 @@ pub struct RunReport {
     /// The same lines in this run.
     #[serde(skip)]
     pub bad_lines_read: u64,
-    /// What became of the lines of the list.
+    /// The lines of the list by status.
     pub results: ResultCounts,
-    /// Whether inputs were not read to their end, in this run or the one before.
+    /// Inputs were not read to their end, in this run or the previous one.
     pub inputs_unread: bool,
     /// robots.txt was ignored.
     pub robots_ignored: bool,
