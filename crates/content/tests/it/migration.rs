@@ -201,9 +201,9 @@ fn works_of_version_9_stand_in_their_lanes() {
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .unwrap();
     assert_eq!(version, 12);
-    let lines = run(open(&path).line_counts()).unwrap();
-    assert_eq!(lines.named, lines.items, "every item is a line");
-    assert!(lines.named > 0);
+    let counts = run(open(&path).line_counts()).unwrap();
+    assert_eq!(counts.named, counts.items, "every item is a line");
+    assert!(counts.named > 0);
 }
 
 #[test]
