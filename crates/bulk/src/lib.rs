@@ -18,6 +18,7 @@ pub mod deferral;
 pub mod digest;
 pub mod directory;
 pub mod job;
+pub mod join;
 pub mod lane;
 mod lanes;
 pub mod manifest;

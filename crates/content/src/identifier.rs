@@ -18,13 +18,16 @@ mod error;
 mod openalex;
 mod pubmed;
 mod spelling;
+mod title;
 
 pub use arxiv::ArxivId;
 pub use doi::Doi;
 pub use error::IdentifierError;
 pub use openalex::OpenAlexId;
 pub use pubmed::{Pmcid, Pmid};
+pub use title::WorkTitle;
 
+pub(crate) use spelling::without_trailing_punctuation;
 use spelling::{preview, unwrap};
 
 /// A name of a work, in its canonical spelling.
@@ -43,6 +46,8 @@ pub enum Identifier {
     OpenAlex(OpenAlexId),
     /// Any other page or file on the web.
     Url(Url),
+    /// The title of a work whose identifiers are not known.
+    Title(WorkTitle),
 }
 
 impl Identifier {
@@ -51,6 +56,7 @@ impl Identifier {
     /// - A DOI of the form `10.48550/arXiv.*` is the arXiv work.
     /// - A link to doi.org, arxiv.org, `PubMed`, PMC or `OpenAlex` is the identifier in the link.
     /// - Any other `http` or `https` link is an [`Identifier::Url`].
+    /// - A text behind `title:` is an [`Identifier::Title`].
     ///
     /// ```
     /// use docstokg_content::identifier::Identifier;
@@ -68,6 +74,9 @@ impl Identifier {
         let text = unwrap(text);
         if text.is_empty() {
             return Err(IdentifierError::Empty);
+        }
+        if let Some(title) = WorkTitle::read(text) {
+            return Ok(Self::Title(title));
         }
         if let Some(found) = Doi::read(text) {
             let doi = found?;
@@ -91,24 +100,32 @@ impl Identifier {
         web_address(text).map(Self::Url)
     }
 
-    /// Returns the text by which duplicates of a work are found. An arXiv id loses its version, and
-    /// a URL has its canonical form.
+    /// Returns the text by which duplicates of a work are found. The version of an arXiv id is part
+    /// of it: somebody who names a version wants that file. A URL has its canonical form.
     ///
     /// ```
     /// use docstokg_content::identifier::Identifier;
     ///
-    /// let versions = ["1706.03762v2", "https://arxiv.org/abs/1706.03762", "10.48550/arXiv.1706.03762"];
-    /// for text in versions {
+    /// for text in ["1706.03762", "https://arxiv.org/abs/1706.03762", "10.48550/arXiv.1706.03762"] {
     ///     assert_eq!(Identifier::parse(text)?.work_key(), "arxiv:1706.03762");
     /// }
+    /// assert_eq!(Identifier::parse("1706.03762v2")?.work_key(), "arxiv:1706.03762v2");
     /// # Ok::<(), docstokg_content::identifier::IdentifierError>(())
     /// ```
     #[must_use]
     pub fn work_key(&self) -> String {
         match self {
-            Self::Arxiv(id) => format!("arxiv:{}", id.without_class()),
+            Self::Arxiv(id) => {
+                let version = id.version().map(|version| format!("v{version}"));
+                format!(
+                    "arxiv:{}{}",
+                    id.without_class(),
+                    version.unwrap_or_default()
+                )
+            }
             Self::Pmcid(id) => format!("pmcid:PMC{}", id.number()),
             Self::Url(url) => docstokg_policy::canonical::for_index(url).into(),
+            Self::Title(title) => format!("title:{}", title.key()),
             Self::Doi(_) | Self::Pmid(_) | Self::OpenAlex(_) => self.to_string(),
         }
     }
@@ -123,6 +140,7 @@ impl Identifier {
             Self::Pmcid(_) => "pmcid",
             Self::OpenAlex(_) => "openalex",
             Self::Url(_) => "url",
+            Self::Title(_) => "title",
         }
     }
 }
@@ -169,6 +187,7 @@ impl fmt::Display for Identifier {
             Self::Pmcid(id) => write!(f, "pmcid:{id}"),
             Self::OpenAlex(id) => write!(f, "openalex:{id}"),
             Self::Url(url) => write!(f, "{url}"),
+            Self::Title(title) => write!(f, "{title}"),
         }
     }
 }

@@ -138,6 +138,9 @@ struct ManifestRecord<'a> {
     last_modified: Option<&'a str>,
     license: Option<&'a str>,
     license_spdx: Option<String>,
+    /// The evidence for a work that was found by its title; absent for all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matched_by: Option<&'a str>,
     original_url: Option<&'a str>,
     path: Option<&'a str>,
     publication_year: Option<i32>,
@@ -222,6 +225,7 @@ impl Records {
             license_spdx: license
                 .and_then(SourceLicence::read)
                 .and_then(|licence| licence.expression()),
+            matched_by: account.work.matched_by.as_deref(),
             original_url: shown,
             path: file.map(|file| file.path),
             publication_year: account.work.year,

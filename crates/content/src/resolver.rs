@@ -38,6 +38,7 @@ pub mod settings;
 mod spec;
 mod statements;
 mod text_mining;
+pub mod title_search;
 pub mod unpaywall;
 pub mod wayback;
 pub(crate) mod xml;
@@ -56,6 +57,7 @@ pub(crate) use openalex::credits_left;
 pub use osf::Osf;
 pub use pmc::Pmc;
 pub(crate) use reply::doi_path;
+pub use title_search::TitleSearch;
 pub use unpaywall::Unpaywall;
 pub use wayback::Wayback;
 pub use zenodo::Zenodo;
@@ -80,6 +82,7 @@ static ALL_RESOLVERS: &[&ResolverSpec] = &[
     &openalex::SPEC,
     &osf::SPEC,
     &pmc::SPEC,
+    &title_search::SPEC,
     &unpaywall::SPEC,
     &wayback::SPEC,
     &zenodo::SPEC,

@@ -1,11 +1,13 @@
 //! Titles: removal of markup and entities, and the comparison of two titles.
 
 mod about_another;
+mod match_evidence;
 
 use std::collections::HashSet;
 
 use about_another::kind_about_another;
 pub use about_another::{is_about_another, is_commented_in};
+pub(crate) use match_evidence::{Description, MatchEvidence};
 
 /// Markup that publishers leave in titles.
 const TITLE_MARKUP: [&str; 14] = [
@@ -161,7 +163,7 @@ fn plain(text: &str) -> String {
 
 /// Returns the letters and digits of a text without separators. The words of a PDF may run into
 /// each other, or be hyphenated at the end of a line.
-fn letters(text: &str) -> String {
+pub(crate) fn letters(text: &str) -> String {
     plain(text)
         .chars()
         .filter(|c| c.is_alphanumeric())

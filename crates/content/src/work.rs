@@ -44,6 +44,8 @@ impl Identifiers {
             Identifier::Pmcid(id) => fill(&mut self.pmcid, Some(id)),
             Identifier::OpenAlex(id) => fill(&mut self.openalex, Some(id)),
             Identifier::Url(url) => fill(&mut self.url, Some(url)),
+            // A title is kept as a title.
+            Identifier::Title(_) => {}
         }
     }
 
@@ -105,6 +107,12 @@ pub struct Work {
     pub title: Option<String>,
     /// The year of publication, if known.
     pub year: Option<i32>,
+    /// The first author as the input writes the name, for a work that is searched by its title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_author: Option<String>,
+    /// The evidence by which a search found the work, for a work that had only a title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matched_by: Option<String>,
     /// URLs that no longer exist: the status was 404 or 410, or the host has no address.
     pub failed_urls: Vec<Url>,
     /// Links to records of repositories that may be this work, found by other resolvers.
@@ -124,6 +132,10 @@ struct StoredWork {
     #[serde(default)]
     year: Option<i32>,
     #[serde(default)]
+    first_author: Option<String>,
+    #[serde(default)]
+    matched_by: Option<String>,
+    #[serde(default)]
     failed_urls: Vec<Url>,
     #[serde(default)]
     record_links: Vec<Url>,
@@ -136,15 +148,20 @@ impl From<StoredWork> for Work {
             identifiers,
             title,
             year,
+            first_author,
+            matched_by,
             failed_urls,
             record_links,
         } = written;
+        let new = Self::new(supplied);
         let mut work = Self {
-            title,
+            title: title.or_else(|| new.title.clone()),
             year,
+            first_author,
+            matched_by,
             failed_urls,
             record_links,
-            ..Self::new(supplied)
+            ..new
         };
         work.identifiers.merge(identifiers);
         work
@@ -178,11 +195,17 @@ impl Work {
                 Doi::in_url(url).filter(|doi| doi.arxiv().is_none() && !names_another_file(url));
         }
         identifiers.insert(supplied.clone());
+        let title = match &supplied {
+            Identifier::Title(title) => Some(title.as_str().to_owned()),
+            _ => None,
+        };
         Self {
             supplied,
             identifiers,
-            title: None,
+            title,
             year: None,
+            first_author: None,
+            matched_by: None,
             failed_urls: Vec::new(),
             record_links: Vec::new(),
         }
@@ -229,6 +252,7 @@ impl Work {
         self.identifiers.merge(learned.identifiers.clone());
         fill(&mut self.title, learned.title.clone());
         fill(&mut self.year, learned.year);
+        fill(&mut self.matched_by, learned.matched_by.clone());
         for link in &learned.record_links {
             if self.record_links.len() < MAX_RECORD_LINKS && !self.record_links.contains(link) {
                 self.record_links.push(link.clone());
@@ -256,6 +280,9 @@ pub struct LearnedMetadata {
     pub title: Option<String>,
     /// The year of publication.
     pub year: Option<i32>,
+    /// The evidence that the record is the work, if it was found by its title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matched_by: Option<String>,
     /// The source reports a retraction of the work.
     pub retracted: bool,
     /// Links to records of repositories among the locations in the response.

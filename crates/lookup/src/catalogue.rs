@@ -1,6 +1,7 @@
 //! Functions over a list of sources: the search by name, and tables of their services and
 //! credentials.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::source_spec::{SourceCredential, SourceEndpoint, SourceSpec};
@@ -25,12 +26,14 @@ pub fn named<T: HasSourceSpec>(sources: impl IntoIterator<Item = T>, name: &str)
         .find(|listed| listed.source().name == name)
 }
 
-/// Returns the [`SourceEndpoint`]s of all sources.
+/// Returns the [`SourceEndpoint`]s of sources, each once: sources may share a service.
 pub fn endpoints<T: HasSourceSpec + ?Sized + 'static>(
     sources: impl IntoIterator<Item = &'static T>,
 ) -> impl Iterator<Item = &'static SourceEndpoint> {
     let endpoints = |listed: &'static T| listed.source().endpoints.iter();
-    sources.into_iter().flat_map(endpoints).copied()
+    let mut keys = BTreeSet::new();
+    let endpoints = sources.into_iter().flat_map(endpoints).copied();
+    endpoints.filter(move |endpoint| keys.insert(endpoint.key))
 }
 
 /// Returns the [`SourceCredential`]s of all sources.

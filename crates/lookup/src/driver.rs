@@ -4,11 +4,12 @@
 //! and the run continues.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::Poll;
 
 use docstokg_bulk::blocking::run_blocking;
 pub use docstokg_bulk::job::BoxFuture;
+use docstokg_bulk::join::run_all;
 use docstokg_bulk::panic_containment::contained;
 
 use crate::message::{LookupRequest, LookupResponse};
@@ -105,41 +106,6 @@ async fn run_contained<T>(work: impl Future<Output = T>) -> Option<T> {
         }
     })
     .await
-}
-
-/// Runs all futures concurrently, and returns their results in order. The [`RequestSender`] bounds
-/// the number of concurrent requests.
-async fn run_all<W: Future>(works: impl Iterator<Item = W>) -> Vec<W::Output> {
-    let mut slots: Vec<FutureSlot<W>> = works
-        .map(|work| FutureSlot::Running(Box::pin(work)))
-        .collect();
-    poll_fn(|context| {
-        let mut is_running = false;
-        for slot in &mut slots {
-            if let FutureSlot::Running(work) = slot {
-                match work.as_mut().poll(context) {
-                    Poll::Ready(value) => *slot = FutureSlot::Done(value),
-                    Poll::Pending => is_running = true,
-                }
-            }
-        }
-        if is_running {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
-        }
-    })
-    .await;
-    let done = |slot| match slot {
-        FutureSlot::Done(value) => Some(value),
-        FutureSlot::Running(_) => None,
-    };
-    slots.into_iter().filter_map(done).collect()
-}
-
-enum FutureSlot<W: Future> {
-    Running(Pin<Box<W>>),
-    Done(W::Output),
 }
 
 #[cfg(test)]

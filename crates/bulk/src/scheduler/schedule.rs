@@ -12,6 +12,7 @@ use super::event::{EventSender, SchedulerEvent};
 use super::{RunError, Scheduler};
 use crate::deferral::Deferral;
 use crate::job::{ActiveItem, Job, JobState, LoadedItem, NextStep};
+use crate::join::run_all;
 use crate::lane::WorkLaneKey;
 use crate::lanes::WorkLanes;
 use crate::queue::{ClaimedItem, PutBack};
@@ -387,14 +388,14 @@ impl<J: Job> Scheduler<J> {
             .await
             .transpose()?;
         let now = self.context.clock.now();
-        let mut going_on = Vec::with_capacity(items.len());
-        for mut item in items {
+        for item in &mut items {
             item.next = self.job.next(&item.state, now);
-            match item.next {
-                NextStep::End => self.job.finish(item).await?,
-                _ => going_on.push(item),
-            }
         }
+        let is_ended = |item: &ActiveItem<J>| matches!(item.next, NextStep::End);
+        let (ended, going_on): (Vec<_>, Vec<_>) = items.into_iter().partition(is_ended);
+        // Each end waits for a commit, and ends that wait together share one.
+        let ends = run_all(ended.into_iter().map(|item| self.job.finish(item))).await;
+        ends.into_iter().collect::<Result<(), RunError>>()?;
         Ok(going_on)
     }
 }

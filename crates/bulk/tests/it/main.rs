@@ -5,6 +5,8 @@
     reason = "a test that cannot set itself up has failed"
 )]
 
+// Items that end in one step share a commit.
+mod common_ends;
 // What responses and failures say about the network.
 mod connectivity;
 // A job that is not about works: pages, each fetched once and counted.

@@ -17,8 +17,8 @@ use crate::quantity;
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are flags")]
 pub(crate) struct DownloadArguments {
-    /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files of them (lines, CSV, JSONL,
-    /// BibTeX, RIS, CSL-JSON); - for stdin
+    /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files or pipes of them (lines, text,
+    /// CSV, JSON, BibTeX, RIS, EndNote, PubMed, Web of Science); - for stdin
     #[arg(value_name = "INPUT")]
     pub inputs: Vec<String>,
     /// Directory for files and the manifest
@@ -38,10 +38,14 @@ pub(crate) struct DownloadArguments {
     /// Kinds of files to download, comma-separated: pdf, xml, html [default: pdf]
     #[arg(long, value_name = "KINDS")]
     pub kinds: Option<String>,
-    /// Format of input files: auto, lines, csv, jsonl, bibtex, ris, csl-json, enw, endnote-xml,
-    /// nbib or wos
+    /// Format of input files: auto, lines, titles, csv, jsonl, bibtex, ris, csl-json, enw,
+    /// endnote-xml, nbib or wos
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     pub format: String,
+    /// The lines of input files are titles, to be searched for at Crossref and OpenAlex; the same
+    /// as --format titles
+    #[arg(long, conflicts_with = "format")]
+    pub titles: bool,
     /// Continue the job of the directory, with its options; of a manifest among the inputs, files
     /// that it records are kept and not downloaded again
     #[arg(long)]
@@ -144,6 +148,13 @@ pub(crate) struct DownloadArguments {
     /// Refuse loopback and private addresses for URLs in inputs, in this run and in later ones
     #[arg(long, help_heading = "Inputs")]
     pub untrusted_input: bool,
+}
+
+impl DownloadArguments {
+    /// Returns the name of the format of the input files.
+    pub(crate) fn list_format(&self) -> &str {
+        if self.titles { "titles" } else { &self.format }
+    }
 }
 
 /// Flags that choose the sources.

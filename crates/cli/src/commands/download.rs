@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use docstokg_bulk::directory::{Directory, DirectoryError};
 use docstokg_bulk::progress::RunProgress;
 use docstokg_bulk::queue::CommitMode;
@@ -22,7 +23,7 @@ use docstokg_bulk::scheduler::RunMode;
 use docstokg_content::config::ResolverConfig;
 use docstokg_content::input::ListFormat;
 use docstokg_content::layout::FileLayout;
-use docstokg_content::run::inputs::UserInput;
+use docstokg_content::run::inputs::{InputThread, UserInput};
 use docstokg_content::run::{self, RunOptions};
 use docstokg_content::work_state::ArtifactKind;
 use docstokg_hub::clock::TokioRuntime;
@@ -69,7 +70,7 @@ pub(crate) fn run(
              --list-only looks works up and downloads no file",
         ));
     }
-    let (inputs, format) = (inputs(arguments)?, format(&arguments.format)?);
+    let (inputs, format) = (inputs(arguments)?, format(arguments.list_format())?);
     let plan = JobPlan::join(arguments, JobOptions::read(&arguments.out)?)?;
     if plan.options.mailto.is_some() {
         let identity = &mut loaded.config.identity;
@@ -77,6 +78,7 @@ pub(crate) fn run(
     }
     let job = DownloadJob {
         inputs,
+        lists: None,
         format,
         options: options(arguments, &plan.options, &loaded.resolvers)?,
         arguments,
@@ -100,6 +102,8 @@ fn check_out(out: &Path) -> Result<(), CommandFailure> {
 /// A download: its inputs and options.
 pub(crate) struct DownloadJob<'a> {
     pub(crate) inputs: Vec<UserInput>,
+    /// The inputs, after their reading has begun.
+    pub(crate) lists: Option<InputThread>,
     pub(crate) format: ListFormat,
     pub(crate) options: RunOptions,
     pub(crate) arguments: &'a DownloadArguments,
@@ -156,6 +160,7 @@ fn format(text: &str) -> Result<ListFormat, CommandFailure> {
     match text {
         "auto" => Ok(ListFormat::Auto),
         "lines" => Ok(ListFormat::Lines),
+        "titles" => Ok(ListFormat::Titles),
         "csv" => Ok(ListFormat::Csv),
         "jsonl" => Ok(ListFormat::Jsonl),
         "bibtex" => Ok(ListFormat::Bibtex),
@@ -166,7 +171,7 @@ fn format(text: &str) -> Result<ListFormat, CommandFailure> {
         "nbib" => Ok(ListFormat::Nbib),
         "wos" => Ok(ListFormat::Wos),
         other => Err(usage(format!(
-            "--format: '{other}' is not auto, lines, csv, jsonl, bibtex, ris, csl-json, enw, \
+            "--format: '{other}' is not auto, lines, titles, csv, jsonl, bibtex, ris, csl-json, enw, \
              endnote-xml, nbib or wos"
         ))),
     }
@@ -228,6 +233,7 @@ pub(crate) fn execute(
     loaded: LoadedConfig,
     mut job: DownloadJob<'_>,
 ) -> Result<ExitCode, CommandFailure> {
+    read_inputs(&mut job)?;
     // A run that is not full leaves no files behind.
     let is_partial = job.options.mode != RunMode::Full;
     if is_partial {
@@ -320,4 +326,20 @@ fn bound_requests(config: &mut Config, workers: u32) {
     let configured = config.limits.max_inflight.value;
     let workers = NonZero::new(workers);
     config.limits.max_inflight.value = configured.into_iter().chain(workers).min();
+}
+
+/// Begins to read the inputs of the command line, and waits for the first line.
+fn read_inputs(job: &mut DownloadJob<'_>) -> Result<(), CommandFailure> {
+    if job.inputs.is_empty() {
+        return Ok(());
+    }
+    let mut lists = InputThread::start(std::mem::take(&mut job.inputs), job.format)
+        .context("inputs cannot be read")?;
+    if lists.is_empty() {
+        return Err(usage(
+            "the inputs are empty: they name no work; nothing was sent",
+        ));
+    }
+    job.lists = Some(lists);
+    Ok(())
 }

@@ -242,11 +242,7 @@ fn a_list_that_cannot_be_read_to_its_end_is_no_success() {
     let directory = tempfile::tempdir().expect("a directory");
     let list = directory.path().join("list.txt");
     let out = directory.path().join("out");
-    let text: Vec<u8> = "10.1000/a\n"
-        .encode_utf16()
-        .flat_map(u16::to_le_bytes)
-        .collect();
-    std::fs::write(&list, [&[0xff, 0xfe][..], &text].concat()).expect("a list");
+    std::fs::write(&list, "[\"10.1000/a\", {\"doi\": \"10.1000/").expect("a list");
     let ran = run(&[
         "download",
         &list.display().to_string(),
@@ -255,7 +251,8 @@ fn a_list_that_cannot_be_read_to_its_end_is_no_success() {
         "--dry-run",
     ]);
     assert_eq!(ran.code, 1, "{}", ran.err);
-    assert!(ran.err.contains("UTF-16"), "{}", ran.err);
+    let sentence = "a bracket or quote of its JSON is not closed";
+    assert!(ran.err.contains(sentence), "{}", ran.err);
 }
 
 #[test]

@@ -6,6 +6,8 @@
 mod configuration;
 // Works in, files out.
 mod download;
+// Lists from pipes, and what is no list.
+mod list_inputs;
 // Runs that are killed, find the disk full, or meet another run, and are continued.
 mod interrupted_runs;
 // The job of a directory: stopped and resumed, with its options and the trust of its inputs.

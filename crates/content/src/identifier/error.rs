@@ -52,6 +52,19 @@ pub enum IdentifierError {
 }
 
 impl IdentifierError {
+    /// Returns the message about a text that was already named.
+    pub(crate) fn about_it(&self) -> String {
+        let message = self.to_string();
+        let (Self::BareNumber(name)
+        | Self::Unrecognised(name)
+        | Self::Malformed { text: name, .. }) = self
+        else {
+            return message;
+        };
+        let rest = message.strip_prefix(&format!("'{name}' "));
+        rest.map_or_else(|| message.clone(), |rest| format!("it {rest}"))
+    }
+
     /// Describes a text that is not of the kind that its column or field promises.
     pub(crate) fn not_a(kind: &'static str, text: &str) -> Self {
         Self::Malformed {

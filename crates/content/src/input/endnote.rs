@@ -50,6 +50,7 @@ pub(super) fn read_records(bytes: &[u8]) -> (Vec<FieldRow>, bool) {
                     }
                     EndnoteTag::Title => row.take(ColumnMeaning::Title, &value),
                     EndnoteTag::Year => row.take(ColumnMeaning::Year, &value),
+                    EndnoteTag::Author => row.take(ColumnMeaning::Author, &value),
                     EndnoteTag::Url => row.take_quietly(ColumnMeaning::Url, &value),
                     EndnoteTag::Accession => accession = value,
                     EndnoteTag::Database | EndnoteTag::Provider => {
@@ -71,6 +72,7 @@ enum EndnoteTag {
     Pmcid,
     Title,
     Year,
+    Author,
     Url,
     Accession,
     Database,
@@ -78,11 +80,12 @@ enum EndnoteTag {
 }
 
 impl EndnoteTag {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Doi,
         Self::Pmcid,
         Self::Title,
         Self::Year,
+        Self::Author,
         Self::Url,
         Self::Accession,
         Self::Database,
@@ -96,6 +99,7 @@ impl EndnoteTag {
             Self::Pmcid => &["custom2"],
             Self::Title => &["titles", "title"],
             Self::Year => &["dates", "year"],
+            Self::Author => &["contributors", "authors", "author"],
             Self::Url => &["urls", "related-urls", "url"],
             Self::Accession => &["accession-num"],
             Self::Database => &["remote-database-name"],

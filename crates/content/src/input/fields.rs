@@ -1,7 +1,9 @@
 //! The fields of a row, whatever format the row was written in.
 
 use super::databases::is_database_link;
-use crate::identifier::{ArxivId, Doi, Identifier, OpenAlexId, Pmcid, Pmid};
+use crate::identifier::{
+    ArxivId, Doi, Identifier, IdentifierError, OpenAlexId, Pmcid, Pmid, WorkTitle,
+};
 use crate::work::{Identifiers, Work};
 use url::Url;
 
@@ -20,6 +22,7 @@ pub(super) enum ColumnMeaning {
     Url,
     Title,
     Year,
+    Author,
 }
 
 impl ColumnMeaning {
@@ -41,15 +44,17 @@ impl ColumnMeaning {
             "id" | "identifier" => Self::Id,
             "work_id" => Self::WorkId,
             "url" | "link" => Self::Url,
-            "title" | "display_name" => Self::Title,
-            "year" | "publication_year" => Self::Year,
+            "title" | "display_name" | "article_title" | "document_title" => Self::Title,
+            "year" | "publication_year" | "pubyear" => Self::Year,
+            "author" | "authors" | "author(s)" | "first_author" | "author_names"
+            | "author_full_names" => Self::Author,
             _ => return None,
         })
     }
 
     /// Tells whether the field can name a work.
     pub(super) const fn identifies(self) -> bool {
-        !matches!(self, Self::Title | Self::Year)
+        !matches!(self, Self::Title | Self::Year | Self::Author)
     }
 }
 
@@ -62,10 +67,37 @@ pub(super) struct FieldRow {
     named: Option<Identifier>,
     title: Option<String>,
     year: Option<i32>,
+    author: Option<String>,
     problems: Vec<String>,
 }
 
 impl FieldRow {
+    /// Creates a row from the [`Identifiers`] of a sentence.
+    pub(super) fn of_identifiers(identifiers: Identifiers) -> Self {
+        Self {
+            identifiers,
+            ..Self::default()
+        }
+    }
+
+    /// Tells whether a field names a work.
+    pub(super) fn names_work(&self) -> bool {
+        self.named.is_some() || !self.identifiers.is_empty() || !self.linked.is_empty()
+    }
+
+    /// Adds identifiers of other origin, and drops the problems of unreadable fields.
+    pub(super) fn merge(&mut self, identifiers: Identifiers) {
+        self.problems.clear();
+        self.identifiers.merge(identifiers);
+    }
+
+    /// Reads a line that is a title, or an [`Identifier`] among titles.
+    pub(super) fn of_title(text: &str) -> Self {
+        let mut row = Self::default();
+        row.take(ColumnMeaning::Title, text);
+        row
+    }
+
     /// Reads a line that is one [`Identifier`].
     pub(super) fn of_identifier(text: &str) -> Result<Self, String> {
         let identifier = Identifier::parse(text).map_err(|error| error.to_string())?;
@@ -87,8 +119,7 @@ impl FieldRow {
         }
         let read = match field {
             // The DOI that arXiv registers is read as the arXiv work.
-            ColumnMeaning::Doi => value
-                .parse::<Doi>()
+            ColumnMeaning::Doi => read_doi(value)
                 .map(|doi| doi.arxiv().map_or(Identifier::Doi(doi), Identifier::Arxiv)),
             ColumnMeaning::Arxiv => value.parse::<ArxivId>().map(Identifier::Arxiv),
             // Spreadsheets write 123 as 123.0.
@@ -104,6 +135,10 @@ impl FieldRow {
             }
             ColumnMeaning::Title => {
                 self.title.get_or_insert_with(|| value.to_owned());
+                return;
+            }
+            ColumnMeaning::Author => {
+                self.author.get_or_insert_with(|| first_author(value));
                 return;
             }
             ColumnMeaning::Year => {
@@ -179,6 +214,7 @@ impl FieldRow {
             named,
             title,
             year,
+            author,
             problems,
         } = self;
         if let Some(named) = &named {
@@ -193,16 +229,55 @@ impl FieldRow {
             }
             None => Work::from_identifiers(identifiers),
         };
-        match work {
-            Some(mut work) => {
-                work.title = title;
-                work.year = year;
-                Ok((work, problems))
-            }
-            None if problems.is_empty() => {
-                Err("it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL".to_owned())
-            }
-            None => Err(problems.join("; ")),
+        if let Some(mut work) = work {
+            work.title = title;
+            work.year = year;
+            return Ok((work, problems));
         }
+        let name = title.as_deref().and_then(name_in_title);
+        let mut work = name.map(Work::new).ok_or_else(|| without_name(&problems))?;
+        work.title = title;
+        work.year = year;
+        work.first_author = author;
+        Ok((work, problems))
+    }
+}
+
+/// Returns the name of a work without other identifiers: its title, unless the title is itself an
+/// identifier.
+fn name_in_title(title: &str) -> Option<Identifier> {
+    let identifier = Identifier::parse(title).ok();
+    identifier.or_else(|| WorkTitle::new(title).map(Identifier::Title))
+}
+
+/// Reads a DOI, or the first of several: databases add those of reviews behind a semicolon.
+fn read_doi(value: &str) -> Result<Doi, IdentifierError> {
+    value.parse::<Doi>().or_else(|error| {
+        let first = value
+            .split_once("; ")
+            .map(|(first, _)| first.parse::<Doi>());
+        first.and_then(Result::ok).ok_or(error)
+    })
+}
+
+/// Describes a row that names no work.
+fn without_name(problems: &[String]) -> String {
+    if problems.is_empty() {
+        "it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL".to_owned()
+    } else {
+        problems.join("; ")
+    }
+}
+
+/// Returns the first of several authors. Names are separated by semicolons or `and`, or by commas
+/// if the names themselves have none.
+fn first_author(authors: &str) -> String {
+    let first = authors.split([';', '|', '&']).next().unwrap_or(authors);
+    let first = first.split(" and ").next().unwrap_or(first);
+    let mut parts = first.split(',');
+    let family = parts.next().unwrap_or(first).trim();
+    match parts.next() {
+        Some(given) if !family.contains(' ') => format!("{family}, {}", given.trim()),
+        _ => family.to_owned(),
     }
 }

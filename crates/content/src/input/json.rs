@@ -1,16 +1,21 @@
 //! Rows written as JSON: our own fields, `OpenAlex` records, and manifests.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use url::Url;
 
 use super::RecordedFile;
 use super::fields::{ColumnMeaning, FieldRow};
+use crate::identifier::Identifier;
 
 /// Reads one line of JSON as a [`FieldRow`]. Returns `None` for a line of a manifest that is not
 /// about a work.
 pub(super) fn row(text: &str) -> Result<Option<FieldRow>, String> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| format!("it is not valid JSON: {error}"))?;
+    row_of(value)
+}
+
+fn row_of(value: Value) -> Result<Option<FieldRow>, String> {
     match value {
         Value::Object(object)
             if object
@@ -57,12 +62,34 @@ pub(super) fn recorded_file(text: &str) -> Option<RecordedFile> {
     .filter(|_| is_digest)
 }
 
+/// Reads an item of an array as a [`FieldRow`]: an item of CSL-JSON, or what [`row`] reads from a
+/// line.
+pub(super) fn item(text: &str) -> Result<Option<FieldRow>, String> {
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| format!("it is not valid JSON: {error}"))?;
+    let is_csl = |object: &Map<String, Value>| {
+        ["DOI", "URL", "PMID", "PMCID", "issued"]
+            .iter()
+            .any(|key| object.contains_key(*key))
+            || (object.contains_key("type") && !object.contains_key("doi"))
+    };
+    match value {
+        Value::Object(object) if is_csl(&object) => Ok(Some(csl(&object))),
+        Value::Object(mut object) => {
+            // An id that is no identifier is a key of the program that wrote the item.
+            let id = object.get("id").and_then(Value::as_str);
+            if id.is_some_and(|id| Identifier::parse(id).is_err()) {
+                object.remove("id");
+            }
+            row_of(Value::Object(object))
+        }
+        value => row_of(value),
+    }
+}
+
 /// Reads an item of CSL-JSON, as reference managers write it, into a [`FieldRow`]. The `id` of an
 /// item is a key of the reference manager and names nothing.
-pub(super) fn csl(item: &str) -> Result<FieldRow, String> {
-    let item: Value =
-        serde_json::from_str(item).map_err(|error| format!("it is not valid JSON: {error}"))?;
-    let object = item.as_object().ok_or("it is not a JSON object")?;
+fn csl(object: &Map<String, Value>) -> FieldRow {
     let mut row = FieldRow::default();
     let text = |key: &str| object.get(key).and_then(Value::as_str);
     for (key, field) in [
@@ -78,13 +105,19 @@ pub(super) fn csl(item: &str) -> Result<FieldRow, String> {
     if let Some(url) = text("URL") {
         row.take_quietly(ColumnMeaning::Url, url);
     }
-    if let Some(year) = item.pointer("/issued/date-parts/0/0") {
+    let author = object.get("author");
+    let family = author.and_then(|author| author.pointer("/0/family")?.as_str());
+    if let Some(family) = family {
+        row.take(ColumnMeaning::Author, family);
+    }
+    let issued = object.get("issued");
+    if let Some(year) = issued.and_then(|issued| issued.pointer("/date-parts/0/0")) {
         row.take(ColumnMeaning::Year, &year.to_string().replace('"', ""));
     }
-    Ok(row)
+    row
 }
 
-fn take_all(row: &mut FieldRow, object: &serde_json::Map<String, Value>) {
+fn take_all(row: &mut FieldRow, object: &Map<String, Value>) {
     for (name, value) in object {
         let Some(field) = ColumnMeaning::named(name) else {
             continue;

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read as _};
 
+use super::text_source::TextSource;
+
 /// A line, without its end.
 #[derive(Debug)]
 pub(super) enum RawLine {
@@ -15,11 +17,10 @@ pub(super) enum RawLine {
 /// A [`RawLine`], or the error of the reader and the number of the line before it.
 pub(super) type RawLineResult = Result<RawLine, (u64, io::Error)>;
 
-/// Reads lines that end with LF, CRLF or the end of the input; a byte order mark before the first
-/// is skipped.
+/// Reads lines of a [`TextSource`] that end with LF, CRLF or the end of the input.
 #[derive(Debug)]
 pub(super) struct RawLines<R> {
-    reader: R,
+    reader: TextSource<R>,
     limit: usize,
     number: u64,
     /// Lines that were inspected by [`RawLines::peek`] and not yet returned.
@@ -28,9 +29,9 @@ pub(super) struct RawLines<R> {
 }
 
 impl<R: BufRead> RawLines<R> {
-    pub(super) fn new(reader: R, limit: usize) -> Self {
+    pub(super) const fn new(reader: R, limit: usize) -> Self {
         Self {
-            reader,
+            reader: TextSource::new(reader),
             limit,
             number: 0,
             ahead: VecDeque::new(),
@@ -52,11 +53,19 @@ impl<R: BufRead> RawLines<R> {
         if self.number > 0 {
             return &[];
         }
-        let Ok(beginning) = self.reader.fill_buf() else {
-            return &[];
+        self.reader.beginning().trim_ascii_start()
+    }
+
+    /// Returns the next byte, without regard to lines; `None` at the end.
+    pub(super) fn next_byte(&mut self) -> io::Result<Option<u8>> {
+        let byte = loop {
+            match self.reader.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                available => break available?.first().copied(),
+            }
         };
-        let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
-        beginning.trim_ascii_start()
+        self.reader.consume(usize::from(byte.is_some()));
+        Ok(byte)
     }
 
     /// Reads the rest of the input, up to a number of bytes.
@@ -64,9 +73,6 @@ impl<R: BufRead> RawLines<R> {
         let mut bytes = Vec::new();
         self.reader.by_ref().take(most).read_to_end(&mut bytes)?;
         self.ended = true;
-        if bytes.starts_with(b"\xef\xbb\xbf") {
-            bytes.drain(..3);
-        }
         Ok(bytes)
     }
 
@@ -80,27 +86,12 @@ impl<R: BufRead> RawLines<R> {
         if self.ended {
             return None;
         }
-        match self.is_wide().and_then(|()| self.read()) {
+        match self.read() {
             Ok(line) => line.map(Ok),
             Err(error) => {
                 self.ended = true;
                 Some(Err((self.number, error)))
             }
-        }
-    }
-
-    /// Refuses a file that begins with the byte order mark of UTF-16.
-    fn is_wide(&mut self) -> io::Result<()> {
-        let begins_wide = self.number == 0
-            && self.reader.fill_buf().is_ok_and(|begin| {
-                begin.starts_with(&[0xff, 0xfe]) || begin.starts_with(&[0xfe, 0xff])
-            });
-        if begins_wide {
-            Err(io::Error::other(
-                "it is UTF-16 text; save it as UTF-8, for instance with iconv -f UTF-16 -t UTF-8",
-            ))
-        } else {
-            Ok(())
         }
     }
 
@@ -134,9 +125,6 @@ impl<R: BufRead> RawLines<R> {
             return Ok(None);
         }
         self.number += 1;
-        if self.number == 1 && bytes.starts_with(b"\xef\xbb\xbf") {
-            bytes.drain(..3);
-        }
         if bytes.last() == Some(&b'\r') {
             bytes.pop();
         }

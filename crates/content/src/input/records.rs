@@ -174,6 +174,7 @@ fn ris(text: &str) -> FieldRow {
             "DO" => row.take(ColumnMeaning::Doi, value),
             "TI" | "T1" => row.take(ColumnMeaning::Title, value),
             "PY" | "Y1" => row.take(ColumnMeaning::Year, value),
+            "AU" | "A1" => row.take(ColumnMeaning::Author, value),
             "C2" if value.to_ascii_uppercase().starts_with("PMC") => {
                 row.take(ColumnMeaning::Pmcid, value);
             }
@@ -208,6 +209,7 @@ fn bibtex(text: &str) -> Result<Option<FieldRow>, String> {
             "pmcid" | "pmc" => row.take(ColumnMeaning::Pmcid, &value),
             "title" => row.take(ColumnMeaning::Title, &latex::title(&value)),
             "year" | "date" => row.take(ColumnMeaning::Year, &value),
+            "author" => row.take(ColumnMeaning::Author, &latex::title(&value)),
             "url" | "howpublished" => row.take_quietly(ColumnMeaning::Url, &latex::name(&value)),
             "eprint" => eprint = Some(latex::name(&value)),
             "archiveprefix" | "eprinttype" => is_arxiv = value.eq_ignore_ascii_case("arxiv"),

@@ -52,8 +52,10 @@ fn tagged_fields<'a>(
     for line in text.lines() {
         if let Some((name, value)) = tag(line) {
             fields.push((name, value.to_owned()));
-        } else if let Some((_, value)) = fields.last_mut()
+        } else if let Some((name, value)) = fields.last_mut()
             && !line.trim().is_empty()
+            // The second author has a line without a tag in some files.
+            && *name != "AU"
         {
             value.push(' ');
             value.push_str(line.trim());
@@ -71,6 +73,7 @@ pub(super) fn read_endnote(text: &str) -> FieldRow {
             "2" if value.starts_with("PMC") => row.take(ColumnMeaning::Pmcid, &value),
             "T" => row.take(ColumnMeaning::Title, &value),
             "D" => row.take(ColumnMeaning::Year, &value),
+            "A" => row.take(ColumnMeaning::Author, &value),
             "U" => row.take_quietly(ColumnMeaning::Url, &value),
             _ => {}
         }
@@ -92,6 +95,7 @@ pub(super) fn read_medline(text: &str) -> FieldRow {
             }
             "TI" => row.take(ColumnMeaning::Title, value.trim_end_matches('.')),
             "DP" => row.take(ColumnMeaning::Year, &value),
+            "FAU" | "AU" => row.take(ColumnMeaning::Author, &value),
             _ => {}
         }
     }
@@ -117,6 +121,7 @@ pub(super) fn science_field(name: &str) -> Option<ColumnMeaning> {
         "PM" => ColumnMeaning::Pmid,
         "TI" => ColumnMeaning::Title,
         "PY" => ColumnMeaning::Year,
+        "AU" => ColumnMeaning::Author,
         _ => return None,
     })
 }

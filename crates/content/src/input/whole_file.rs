@@ -1,97 +1,132 @@
-//! Files that are read as a whole: one JSON array of CSL, or the XML of `EndNote`.
+//! Files whose lines mean nothing: JSON values, and the XML of `EndNote`.
 
 use std::io::BufRead;
 
-use serde_json::value::RawValue;
+use super::json_items::{ItemSplitter, JsonItem};
+use super::reader::ListShape;
+use super::{BadLine, ENDS_LIST, InputReader, bad, endnote, json, line_of};
 
-use super::{
-    BadLine, ENDS_LIST, InputReader, ListShape, NumberedWork, bad, endnote, json, line_of,
-};
-
-/// The longest file that is read as a whole, in bytes.
+/// The longest XML file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
-/// The longest item of such a file, in bytes. An abstract and a thousand authors fit.
-const MAX_ITEM_BYTES: usize = 1 << 20;
-/// The number of bytes at the beginning of a file by which the XML of `EndNote` is recognised.
-const BEGINNING_BYTES: usize = 4096;
 
 impl<R: BufRead> InputReader<R> {
-    /// Reads the rest of the input as one JSON array or the XML of `EndNote`, if the input is or
-    /// should be such a file.
-    pub(super) fn read_items(&mut self) -> Option<BadLine> {
-        let is_unknown = matches!(self.shape, ListShape::Unknown);
-        let beginning = self.lines.beginning();
-        let is_xml = matches!(&self.shape, ListShape::Rows(_, 0))
-            || (is_unknown && begins_endnote_xml(beginning));
-        let is_array = matches!(&self.shape, ListShape::Items(_, 0))
-            || (is_unknown && beginning.starts_with(b"["));
-        if !is_array && !is_xml {
-            return None;
+    /// Recognises a JSON array, a JSON object of several lines, or the XML of `EndNote`, and reads
+    /// the XML as a whole.
+    pub(super) fn recognise_whole_file(&mut self) {
+        match self.shape {
+            ListShape::Unknown => {
+                let beginning = self.lines.beginning();
+                if begins_endnote_xml(beginning) {
+                    self.read_xml();
+                } else if beginning.starts_with(b"[") || begins_object_of_lines(beginning) {
+                    self.shape = ListShape::Items(ItemSplitter::default(), 0);
+                }
+            }
+            ListShape::Rows(_, 0) => self.read_xml(),
+            _ => {}
         }
-        let read = self
-            .lines
-            .rest(MAX_FILE_BYTES)
-            .map_err(|error| format!("{ENDS_LIST}: {error}"));
-        let problem = match read {
-            Err(problem) => {
-                self.shape = ListShape::Rows(Vec::new().into_iter(), 1);
-                Some(problem)
-            }
-            Ok(bytes) if is_xml => {
-                let (rows, is_whole) = endnote::read_records(&bytes);
-                self.shape = ListShape::Rows(rows.into_iter(), 1);
-                (!is_whole).then(|| format!("{ENDS_LIST}: it is not XML to its end"))
-            }
+    }
+
+    fn read_xml(&mut self) {
+        let read = self.lines.rest(MAX_FILE_BYTES);
+        let (rows, problem) = match read {
+            Err(error) => (Vec::new(), Some(error.to_string())),
             Ok(bytes) => {
-                let items = serde_json::from_slice::<Vec<Box<RawValue>>>(&bytes);
-                let (items, problem) = match items {
-                    Ok(items) => (items, None),
-                    Err(error) => (
-                        Vec::new(),
-                        Some(format!("it is not a CSL-JSON file: {error}")),
-                    ),
-                };
-                self.shape = ListShape::Items(items.into_iter(), 1);
-                problem
+                let (rows, is_whole) = endnote::read_records(&bytes);
+                let problem = "it is not XML to its end".to_owned();
+                (rows, (!is_whole).then_some(problem))
             }
         };
-        problem.map(|problem| BadLine {
-            number: 1,
-            text_preview: String::new(),
-            problem,
-        })
-    }
-
-    /// Returns the next record of an XML file as a [`NumberedWork`].
-    pub(super) fn next_row(&mut self) -> Option<Result<NumberedWork, BadLine>> {
-        let ListShape::Rows(rows, number) = &mut self.shape else {
-            return None;
-        };
-        let row = rows.next()?;
-        let at = *number;
-        *number += 1;
-        Some(line_of(at, Ok(row), b"<record>"))
-    }
-
-    /// Returns the next item of an array as a [`NumberedWork`].
-    pub(super) fn next_item(&mut self) -> Option<Result<NumberedWork, BadLine>> {
-        let ListShape::Items(items, number) = &mut self.shape else {
-            return None;
-        };
-        let item = items.next()?;
-        let at = *number;
-        *number += 1;
-        let text = item.get();
-        if text.len() > MAX_ITEM_BYTES {
-            return Some(Err(bad(at, text.as_bytes(), "it is longer than 1 MiB")));
+        self.shape = ListShape::Rows(rows.into_iter(), 1);
+        if let Some(problem) = problem {
+            self.add(Err(ends_list(1, &problem)));
         }
-        Some(line_of(at, json::csl(text), text.as_bytes()))
+    }
+
+    /// Reads the next record of an XML file. Returns `false` at the end.
+    pub(super) fn read_row(&mut self) -> bool {
+        let ListShape::Rows(rows, number) = &mut self.shape else {
+            return false;
+        };
+        let Some(row) = rows.next() else {
+            return false;
+        };
+        let at = *number;
+        *number += 1;
+        self.add(line_of(at, Ok(row), b"<record>"));
+        true
+    }
+
+    /// Reads the next JSON value. Returns `false` at the end.
+    pub(super) fn read_item(&mut self) -> bool {
+        let ListShape::Items(splitter, number) = &mut self.shape else {
+            return false;
+        };
+        let item = loop {
+            match self.lines.next_byte() {
+                Ok(Some(byte)) => {
+                    if let Some(item) = splitter.push(byte) {
+                        break Ok(Some(item));
+                    }
+                }
+                Ok(None) => {
+                    break splitter
+                        .end()
+                        .map_err(|()| "a bracket or quote of its JSON is not closed".to_owned());
+                }
+                Err(error) => break Err(error.to_string()),
+            }
+        };
+        *number += 1;
+        let at = *number;
+        let problem = match item {
+            Ok(Some(item)) => {
+                self.add_item(at, item);
+                return true;
+            }
+            Ok(None) => return false,
+            Err(problem) => problem,
+        };
+        self.shape = ListShape::Rows(Vec::new().into_iter(), 1);
+        self.add(Err(ends_list(at, &problem)));
+        true
+    }
+
+    fn add_item(&mut self, number: u64, item: JsonItem) {
+        match item {
+            JsonItem::Overlong(beginning) => {
+                self.add(Err(bad(number, &beginning, "it is longer than 1 MiB")));
+            }
+            JsonItem::Whole(bytes) => {
+                let text = crate::charset::text(&bytes);
+                if let Some(row) = json::item(&text).transpose() {
+                    self.add(line_of(number, row, text.as_bytes()));
+                }
+            }
+        }
+    }
+}
+
+/// Describes the reason why the rest of a list cannot be read.
+fn ends_list(number: u64, problem: &str) -> BadLine {
+    BadLine {
+        number,
+        text_preview: String::new(),
+        problem: format!("{ENDS_LIST}: {problem}"),
     }
 }
 
 /// Tells whether a file begins like the XML of `EndNote`.
 fn begins_endnote_xml(beginning: &[u8]) -> bool {
-    let beginning = &beginning[..beginning.len().min(BEGINNING_BYTES)];
     let has = |part: &[u8]| beginning.windows(part.len()).any(|found| found == part);
     beginning.starts_with(b"<") && (has(b"<xml>") || has(b"<records"))
+}
+
+/// Tells whether a file begins with a JSON object whose fields are on lines of their own.
+fn begins_object_of_lines(beginning: &[u8]) -> bool {
+    let first = beginning.strip_prefix(b"{");
+    first.is_some_and(|rest| {
+        let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        rest.len() > line.len() && line.trim_ascii().is_empty()
+    })
 }

@@ -33,7 +33,7 @@ use crate::work::{LearnedMetadata, Work};
 /// The [`ResolverId`] of Crossref.
 pub const ID: ResolverId = ResolverId::new("crossref");
 
-static API: SourceEndpoint = SourceEndpoint {
+pub(super) static API: SourceEndpoint = SourceEndpoint {
     key: "crossref",
     address: "https://api.crossref.org/",
     about: "Crossref",

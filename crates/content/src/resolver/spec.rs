@@ -15,7 +15,7 @@ use url::Url;
 use super::order::Preset;
 use super::settings::Settings;
 use super::{Resolver, ResolverId};
-use crate::identifier::Doi;
+use crate::identifier::{Doi, Identifier};
 use crate::work::Work;
 
 /// The description of a resolver.
@@ -72,6 +72,8 @@ pub enum IdentifierNeed {
     DeadLink,
     /// A record of the resolver itself, known by a DOI or link.
     OwnRecord,
+    /// The title of a work without any identifier.
+    Title,
 }
 
 impl IdentifierNeed {
@@ -87,6 +89,7 @@ impl IdentifierNeed {
             Self::Url => "URL",
             Self::DeadLink => "dead link",
             Self::OwnRecord => "record of its own",
+            Self::Title => "title alone",
         }
     }
 
@@ -101,6 +104,7 @@ impl IdentifierNeed {
             Self::Url => ids.url.is_some(),
             Self::DeadLink => !work.failed_urls.is_empty(),
             Self::OwnRecord => work.mentions().any(spec.claims),
+            Self::Title => matches!(work.supplied(), Identifier::Title(_)) && ids.is_empty(),
         }
     }
 }

@@ -30,7 +30,7 @@ static ARCHIVE: SourceEndpoint = SourceEndpoint {
 pub static SPEC: ResolverSpec = ResolverSpec {
     source: SourceSpec {
         endpoints: &[&ARCHIVE],
-        about: "what is gone may have been kept; asked last",
+        about: "what is gone may have been kept; queried last",
         ..SourceSpec::new(ID.as_str(), "the Wayback Machine")
     },
     needs: &[IdentifierNeed::DeadLink],

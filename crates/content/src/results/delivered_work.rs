@@ -200,7 +200,7 @@ pub(crate) fn link(work_id: &str, doi: Option<&str>) -> String {
         (Ok(Identifier::Pmcid(id)), _) => format!("https://pmc.ncbi.nlm.nih.gov/articles/{id}/"),
         (Ok(Identifier::OpenAlex(id)), _) => format!("https://openalex.org/{id}"),
         (Ok(Identifier::Url(url)), _) => url.to_string(),
-        (Err(_), _) => String::new(),
+        (Ok(Identifier::Title(_)) | Err(_), _) => String::new(),
     }
 }
 

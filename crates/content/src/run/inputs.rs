@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use docstokg_bulk::job::BoxFuture;
 use docstokg_bulk::panic_containment::contained;
@@ -61,18 +62,39 @@ impl UserInput {
         if text == "-" {
             return Ok(Self::Stdin);
         }
-        if std::path::Path::new(text).is_file() {
-            return Ok(Self::File(text.into()));
+        let path = Path::new(text);
+        match std::fs::metadata(path).map(|found| found.file_type()) {
+            Ok(kind) if kind.is_dir() => {
+                return Err(format!(
+                    "'{0}' is a directory: give the files in it, for instance {0}/*.txt",
+                    hidden(text.trim_end_matches('/'))
+                ));
+            }
+            Ok(kind) if kind.is_block_device() || is_null_device(path) => {
+                return Err(format!(
+                    "'{}' is a device and not a list of works",
+                    hidden(text)
+                ));
+            }
+            // A pipe, such as that of a process substitution, is read like a file.
+            Ok(_) => return Ok(Self::File(text.into())),
+            Err(_) => {}
         }
         match Identifier::parse(text) {
             Ok(identifier) => Ok(Self::Work(Box::new(Work::new(identifier)))),
             Err(error) => Err(format!(
-                "'{}' is no file here, and {}",
+                "there is no file '{}', and {}",
                 hidden(text),
-                hidden(&error.to_string())
+                hidden(&error.about_it())
             )),
         }
     }
+}
+
+/// Tells whether a path leads to the device without content.
+fn is_null_device(path: &Path) -> bool {
+    path.canonicalize()
+        .is_ok_and(|path| path == Path::new("/dev/null"))
 }
 
 /// Works in memory.
@@ -117,8 +139,24 @@ impl WorkInputs for WorkList {
 /// Works of files and standard input, read by a separate thread: a slow pipe delays no work.
 pub struct InputThread {
     batches: mpsc::Receiver<Vec<InputResult>>,
+    /// The batches that arrived before the run.
+    first: VecDeque<Vec<InputResult>>,
+    tally: Arc<InputTally>,
+}
+
+/// The account of the lists that an [`InputThread`] reads.
+#[derive(Debug, Default)]
+struct InputTally {
+    /// The number of works and bad lines so far.
+    lines: AtomicU64,
     /// A file could not be opened, or could not be read to its end.
-    unopened: Arc<AtomicBool>,
+    is_cut: AtomicBool,
+}
+
+impl InputTally {
+    fn note_cut(&self) {
+        self.is_cut.store(true, Ordering::Release);
+    }
 }
 
 impl InputThread {
@@ -128,25 +166,41 @@ impl InputThread {
     /// The thread cannot be started.
     pub fn start(inputs: Vec<UserInput>, format: ListFormat) -> std::io::Result<Self> {
         let (send, receive) = mpsc::channel(4);
-        let unopened = Arc::new(AtomicBool::new(false));
-        let tell = Arc::clone(&unopened);
+        let tally = Arc::<InputTally>::default();
+        let tell = Arc::clone(&tally);
         std::thread::Builder::new()
             .name("inputs".to_owned())
             .spawn(move || read_all(inputs, format, &send, &tell))?;
         Ok(Self {
             batches: receive,
-            unopened,
+            first: VecDeque::new(),
+            tally,
         })
+    }
+
+    /// Tells whether the inputs name no work and have no unreadable line either. The call waits
+    /// for the first line, or for the end of all inputs, and must not be made within a runtime.
+    pub fn is_empty(&mut self) -> bool {
+        while self.tally.lines.load(Ordering::Acquire) == 0 {
+            match self.batches.blocking_recv() {
+                Some(batch) => self.first.push_back(batch),
+                None => break,
+            }
+        }
+        self.tally.lines.load(Ordering::Acquire) == 0
     }
 }
 
 impl WorkInputs for InputThread {
     fn next(&mut self) -> BoxFuture<'_, Option<Vec<InputResult>>> {
+        if let Some(batch) = self.first.pop_front() {
+            return Box::pin(std::future::ready(Some(batch)));
+        }
         Box::pin(self.batches.recv())
     }
 
     fn is_complete(&self) -> bool {
-        !self.unopened.load(Ordering::Acquire)
+        !self.tally.is_cut.load(Ordering::Acquire)
     }
 }
 
@@ -154,7 +208,7 @@ fn read_all(
     inputs: Vec<UserInput>,
     format: ListFormat,
     send: &mpsc::Sender<Vec<InputResult>>,
-    unopened: &AtomicBool,
+    tally: &InputTally,
 ) {
     let mut number = 0;
     for input in inputs {
@@ -162,6 +216,7 @@ fn read_all(
         let listening = match input {
             UserInput::Work(work) => {
                 number += 1;
+                tally.lines.fetch_add(1, Ordering::AcqRel);
                 send.blocking_send(vec![(
                     "command line".into(),
                     Ok(NumberedWork {
@@ -175,23 +230,20 @@ fn read_all(
                 )])
                 .is_ok()
             }
-            UserInput::Stdin => read_one("-", std::io::stdin().lock(), format, send, unopened),
+            UserInput::Stdin => read_one("-", std::io::stdin().lock(), format, send, tally),
             UserInput::File(path) => match File::open(&path) {
                 Ok(file) => read_one(
                     &path.display().to_string(),
                     BufReader::with_capacity(256 << 10, file),
                     format,
                     send,
-                    unopened,
+                    tally,
                 ),
                 Err(error) => {
-                    unopened.store(true, Ordering::Release);
+                    tally.note_cut();
+                    tally.lines.fetch_add(1, Ordering::AcqRel);
                     let problem = format!("the file cannot be read: {error}");
-                    let bad = BadLine {
-                        number: 0,
-                        text_preview: String::new(),
-                        problem,
-                    };
+                    let bad = of_whole_list(problem);
                     send.blocking_send(vec![(path.display().to_string().into(), Err(bad))])
                         .is_ok()
                 }
@@ -208,15 +260,17 @@ fn read_one(
     reader: impl BufRead,
     format: ListFormat,
     send: &mpsc::Sender<Vec<InputResult>>,
-    unread: &AtomicBool,
+    tally: &InputTally,
 ) -> bool {
     let source: Arc<str> = source.into();
+    let lines_before = tally.lines.load(Ordering::Acquire);
     let mut batch = Vec::with_capacity(LINES_PER_READ);
     // The first line is sent at once, so that work can begin.
     let mut most = 1;
-    for line in until_fault(InputReader::new(reader, format), unread) {
+    for line in until_fault(InputReader::new(reader, format), tally) {
+        tally.lines.fetch_add(1, Ordering::AcqRel);
         if line.as_ref().is_err_and(BadLine::ends_list) {
-            unread.store(true, Ordering::Release);
+            tally.note_cut();
         }
         batch.push((Arc::clone(&source), line));
         if batch.len() >= most {
@@ -226,14 +280,27 @@ fn read_one(
             }
         }
     }
+    if tally.lines.load(Ordering::Acquire) == lines_before {
+        let empty = of_whole_list("the list is empty: it names no work".to_owned());
+        batch.push((source, Err(empty)));
+    }
     batch.is_empty() || send.blocking_send(batch).is_ok()
+}
+
+/// Describes a problem of a list as a whole.
+const fn of_whole_list(problem: String) -> BadLine {
+    BadLine {
+        number: 0,
+        text_preview: String::new(),
+        problem,
+    }
 }
 
 /// Reads lines until the reader panics, which is reported as a fault of the program. The works
 /// before the fault are kept, and the list counts as not read to its end.
 fn until_fault(
     mut lines: impl Iterator<Item = Result<NumberedWork, BadLine>>,
-    unread: &AtomicBool,
+    tally: &InputTally,
 ) -> impl Iterator<Item = Result<NumberedWork, BadLine>> {
     let (mut number, mut ended) = (0, false);
     std::iter::from_fn(move || {
@@ -242,7 +309,7 @@ fn until_fault(
         }
         let line = contained(|| lines.next()).unwrap_or_else(|| {
             (ended, number) = (true, number + 1);
-            unread.store(true, Ordering::Release);
+            tally.note_cut();
             let problem =
                 "the list cannot be read any further; this is a fault of the program".to_owned();
             Some(Err(BadLine {
@@ -334,13 +401,10 @@ mod tests {
 
     #[test]
     fn a_reader_that_panics_keeps_what_it_read_and_says_so() {
-        let unread = AtomicBool::new(false);
+        let tally = InputTally::default();
         let good = InputReader::new(&b"10.1000/a\n10.1000/b\n"[..], ListFormat::Lines);
-        let lines: Vec<_> = until_fault(
-            good.chain(std::iter::from_fn(|| panic!("a fault"))),
-            &unread,
-        )
-        .collect();
+        let lines: Vec<_> =
+            until_fault(good.chain(std::iter::from_fn(|| panic!("a fault"))), &tally).collect();
         assert_eq!(lines.iter().filter(|line| line.is_ok()).count(), 2);
         let reported = lines
             .last()
@@ -350,6 +414,6 @@ mod tests {
             reported.number == 3 && reported.problem.contains("fault of the program"),
             "{reported}"
         );
-        assert!(unread.load(Ordering::Acquire));
+        assert!(tally.is_cut.load(Ordering::Acquire));
     }
 }

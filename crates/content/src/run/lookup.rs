@@ -99,6 +99,12 @@ impl WorksJob {
                 learned: LearnedMetadata::default(),
             });
             check_machine(&outcome)?;
+            let learned = outcome.learned();
+            if let Some(evidence) = learned.and_then(|learned| learned.matched_by.as_ref()) {
+                // The user should see what a title was taken for.
+                let notice = format!("{}: {evidence}", item.name);
+                self.context.progress.notify(notice);
+            }
             rows.extend(self.lookup_row(&item.name, id, &outcome, elapsed_ms));
             let statement = statement_row(id, &outcome, self.context.clock.runtime().wall());
             statements.extend(statement.map(|row| (item.id, row)));
@@ -162,6 +168,7 @@ impl WorksJob {
         let attempt = match outcome {
             LookupOutcome::Found(found) => RecordedAttempt {
                 found: Some(found.locations.len()),
+                detail: found.learned.matched_by.as_deref(),
                 ..asked
             },
             LookupOutcome::NotFound { detail, .. } => RecordedAttempt {

@@ -89,7 +89,7 @@ fn arxiv_works_are_recognised_old_and_new() {
         assert_eq!(canonical(text), wanted, "{text}");
     }
     let key = |text: &str| Identifier::parse(text).unwrap().work_key();
-    assert_eq!(key("math.GT/0309136v2"), key("math/0309136"));
+    assert_eq!(key("math.GT/0309136v2"), key("math/0309136v2"));
     assert_ne!(key("math.GT/0309136"), key("math.GT/0309137"));
 }
 
@@ -185,9 +185,13 @@ fn what_is_no_identifier_is_told_what_it_looks_like() {
 fn duplicates_share_a_key() {
     let key = |text: &str| Identifier::parse(text).unwrap().work_key();
     assert_eq!(
-        key("arXiv:2101.00001v2"),
+        key("arXiv:2101.00001"),
         key("https://arxiv.org/abs/2101.00001")
     );
+    // Somebody who names a version wants its file, beside that of another version.
+    let versions = ["2101.00001", "2101.00001v1", "arXiv:2101.00001v2"].map(key);
+    assert!(versions[0] != versions[1] && versions[1] != versions[2]);
+    assert_eq!(versions[2], key("https://arxiv.org/pdf/2101.00001v2"));
     assert_eq!(key("PMC123.2"), key("PMC123"));
     assert_eq!(
         key("HTTP://example.org:80/%7ex#a"),

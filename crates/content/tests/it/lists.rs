@@ -186,8 +186,9 @@ proptest! {
     #[test]
     fn input_of_any_bytes_is_read_to_its_end_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), format in 0..4_usize) {
         let format = [ListFormat::Auto, ListFormat::Lines, ListFormat::Csv, ListFormat::Jsonl][format];
-        let lines = bytes.split(|byte| *byte == b'\n').count();
-        prop_assert!(InputReader::new(Cursor::new(bytes), format).count() <= lines);
+        // A line of JSON or of a text may name several works, but none without a byte.
+        let most = bytes.len() + 1;
+        prop_assert!(InputReader::new(Cursor::new(bytes), format).count() <= most);
     }
 
     #[test]

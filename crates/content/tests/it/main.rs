@@ -7,6 +7,8 @@
 
 // Identifiers: every spelling has one form, and that form reads back as itself.
 mod identifiers;
+// Lists as people and scripts make them.
+mod input_shapes;
 // Lists of works: three shapes, read lazily, a bad line never stops them.
 mod lists;
 // Lists of reference managers and databases, in the shapes that they write.

@@ -27,6 +27,7 @@ mod settings;
 // The list of all, and the table that is made of it.
 mod specs;
 // Copies ranked, addresses refused.
+mod title_search;
 mod unpaywall;
 // What is gone.
 mod wayback;

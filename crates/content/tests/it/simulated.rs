@@ -142,7 +142,11 @@ fn every_resolver_leads_to_every_copy_that_it_knows_of() {
             }
         }
     }
-    assert_eq!(led.len(), resolvers.len(), "{led:?}");
+    // The search for titles names works, and leads to no copy by itself.
+    let leading = resolvers
+        .iter()
+        .filter(|resolver| resolver.id() != resolver::title_search::ID);
+    assert_eq!(led.len(), leading.count(), "{led:?}");
     assert!(led.values().all(|count| *count > 5), "{led:?}");
 }
 

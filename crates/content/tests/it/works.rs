@@ -34,7 +34,7 @@ fn what_is_learned_fills_gaps_and_overwrites_nothing() {
         (Some("First"), Some(2021))
     );
     assert_eq!(work.work_id(), "arxiv:2101.00001v1");
-    assert_eq!(work.work_key(), "arxiv:2101.00001");
+    assert_eq!(work.work_key(), "arxiv:2101.00001v1");
 }
 
 #[test]

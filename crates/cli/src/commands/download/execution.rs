@@ -198,6 +198,9 @@ fn open_inputs(
     job: &mut DownloadJob<'_>,
 ) -> Result<Vec<Box<dyn WorkInputs>>, RunError> {
     let mut inputs: Vec<Box<dyn WorkInputs>> = Vec::new();
+    if let Some(lists) = job.lists.take() {
+        inputs.push(Box::new(lists));
+    }
     if !job.inputs.is_empty() {
         inputs.push(Box::new(
             InputThread::start(std::mem::take(&mut job.inputs), job.format)

@@ -60,7 +60,7 @@ impl InputList {
         Self {
             is_whole: texts.len() == arguments.inputs.len(),
             texts,
-            format: arguments.format.clone(),
+            format: arguments.list_format().to_owned(),
             is_untrusted: arguments.untrusted_input,
         }
     }
