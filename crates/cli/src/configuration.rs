@@ -68,6 +68,7 @@ impl GlobalArguments {
         let mut loaded = resolve(&self.sources(file))?;
         if program::runs_ontofetch() {
             share_state(&loaded.settings, &mut loaded.config)?;
+            loaded.ontology.apply_to(&mut loaded.config);
         }
         self.set_cache_access(&mut loaded.config.cache);
         if !self.quiet {

@@ -10,6 +10,8 @@ mod diff;
 mod doctor;
 mod files;
 mod init;
+mod library_directory;
+mod lock_file;
 mod plan;
 mod prune;
 mod pull;
@@ -56,6 +58,8 @@ pub fn main() -> ExitCode {
         OntofetchCommand::Rl(rl) => match &rl.command {
             RlCommand::Doctor { keys, events } => rl::run(global, keys, events.as_deref()),
         },
+        OntofetchCommand::Limits(limits) => commands::limits::run(global, limits),
+        OntofetchCommand::Breaker(breaker) => commands::breaker::run(global, breaker),
         OntofetchCommand::Init(init) => init::run(global, init),
         OntofetchCommand::Config(config) => commands::config::run(global, config),
         OntofetchCommand::Summary(summary) => commands::summary::run(global, summary),

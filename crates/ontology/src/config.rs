@@ -37,7 +37,7 @@ section! {
     /// User settings of the library, the sources, and what is accepted.
     OntologySettings {
         /// The directory of the library
-        library: String = "ontologies",
+        library: String => "docstokg/ontologies in the data directory of the user; ./ontologies if that is a library",
         /// Sources to query, in this order, as a list or joined by commas
         prefer_source: NameList = "obo,ols,bioportal,lov",
         /// Licences that are accepted, as SPDX names, addresses or labels; `*` accepts every one
@@ -77,8 +77,8 @@ impl Naming for BySource {
 /// The resolved `ontology` section, from [`OntologySettings`].
 #[derive(Clone, Debug)]
 pub struct OntologyConfig {
-    /// The directory of the library.
-    pub library: PathBuf,
+    /// The directory of the library, if written.
+    pub library: Option<PathBuf>,
     /// Sources to query, in this order.
     pub prefer_source: Vec<String>,
     /// The licences that are accepted.
@@ -153,12 +153,8 @@ impl OntologySettings {
     pub fn resolve(&self) -> Result<OntologyConfig, Vec<ConfigProblem>> {
         let mut problems = Vec::new();
         self.check_sources(&mut problems);
-        let mut library = self.library().value;
-        if library.is_empty() {
-            library = Self::default().library().value;
-        }
         let config = OntologyConfig {
-            library: library.into(),
+            library: text(&self.library).map(PathBuf::from),
             prefer_source: self.prefer_source().value.0,
             accept_licenses: self.accept_licenses().value.0,
             formats: each(

@@ -220,7 +220,7 @@ impl FormatExaminer {
         }
         let mut note = None;
         about.show("normalising");
-        let normalized = if report.is_valid() && format.is_rdf() {
+        let normalized = if report.is_valid() && format.has_normal_form() {
             match self.normalise(file, (format, packing), about, version)? {
                 Ok(normalized) => Some(normalized),
                 Err(why) => {

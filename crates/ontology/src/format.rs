@@ -43,6 +43,9 @@ pub use report::{
 pub use validate::validate;
 pub use version_name::directory_name;
 
-pub(crate) use obo::{Clause, OboEvent, identifier, quoted_text, read_obo, unescape};
+pub(crate) use obo::{OboNames, read_obo_statements};
 pub(crate) use obograph::{GraphPart, read_obograph};
+pub(crate) use ontology_header::HeaderFacts;
+pub(crate) use statement::RdfStatement;
 pub(crate) use statements::{FormatProblems, Stop, read_statements};
+pub(crate) use tally::term_key;

@@ -38,6 +38,8 @@ use crate::wanted_ontology::OntologyId;
 const UNFINISHED: &str = ".new-";
 /// Name of the link to the latest version.
 const LATEST: &str = "latest";
+/// Name of the working directory of pulls.
+pub(crate) const WORKPLACE: &str = ".ontofetch";
 /// Name of the file with a version's [`Manifest`].
 const MANIFEST: &str = "manifest.json";
 
@@ -70,7 +72,7 @@ pub enum LibraryError {
     Missing(String),
 }
 
-fn failed(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> LibraryError {
+pub(crate) fn failed(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> LibraryError {
     let path = path.display().to_string();
     move |source| LibraryError::Io { path, what, source }
 }
@@ -144,6 +146,12 @@ impl Library {
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Tells whether the directory is a library: a pull worked there, or a version is stored.
+    #[must_use]
+    pub fn is_present(&self) -> bool {
+        self.root.join(WORKPLACE).is_dir() || self.ids().is_ok_and(|ids| !ids.is_empty())
     }
 
     fn directory(&self, id: &OntologyId) -> PathBuf {

@@ -10,7 +10,7 @@ use docstokg_hub::json::escape_controls;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::pull::{PullEnding, PullOutcome};
+use crate::pull::{DeferredOntology, PullEnding, PullOutcome};
 use crate::source::OntologyLocation;
 use crate::wanted_ontology::{FileChecksum, OntologyId};
 
@@ -29,6 +29,22 @@ pub struct LockFile {
     pub generated_at: String,
     /// The pinned ontologies, by name.
     pub entries: Vec<LockEntry>,
+    /// The requested ontologies that the file lacks because their hosts asked to wait.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deferred: Vec<UnpinnedOntology>,
+}
+
+/// A requested ontology that a lock file lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnpinnedOntology {
+    /// The ontology.
+    pub id: String,
+    /// The host that asked to wait.
+    pub host: String,
+    /// The end of the wait (RFC 3339).
+    pub until: String,
+    /// The reason, as a sentence.
+    pub why: String,
 }
 
 /// A pinned ontology in a [`LockFile`].
@@ -106,7 +122,21 @@ impl LockFile {
             schema_version: SCHEMA_VERSION.to_owned(),
             generated_at: now.to_owned(),
             entries,
+            deferred: Vec::new(),
         }
+    }
+
+    /// Names the ontologies that the file lacks because their hosts asked to wait.
+    #[must_use]
+    pub fn with_deferred(mut self, deferred: &[DeferredOntology]) -> Self {
+        let unpinned = |waiting: &DeferredOntology| UnpinnedOntology {
+            id: waiting.id.clone(),
+            host: waiting.host.clone(),
+            until: waiting.until.to_string(),
+            why: waiting.why.clone(),
+        };
+        self.deferred = deferred.iter().map(unpinned).collect();
+        self
     }
 
     /// Reads a lock file.

@@ -55,7 +55,14 @@ impl PlanDiff {
                 }
             }
         }
-        let is_gone = |entry: &&LockEntry| !after.entries.iter().any(|other| other.id == entry.id);
+        // A deferred ontology was requested again, so the later plan does not remove the entry.
+        let is_gone = |entry: &&LockEntry| {
+            !after.entries.iter().any(|other| other.id == entry.id)
+                && !after
+                    .deferred
+                    .iter()
+                    .any(|waiting| waiting.id == entry.id.as_str())
+        };
         let gone = before.entries.iter().filter(is_gone);
         diff.removed = gone.map(|entry| entry.id.to_string()).collect();
         diff
@@ -131,5 +138,21 @@ mod tests {
             .collect();
         assert_eq!(names, ["version", "content_length"]);
         assert!(PlanDiff::between(&after, &after).is_empty());
+    }
+
+    #[test]
+    fn a_deferred_ontology_is_not_removed() {
+        let before = lock(&[("a", "1", None), ("later", "1", None)]);
+        let waiting = crate::lock::UnpinnedOntology {
+            id: "later".to_owned(),
+            host: "a.org".to_owned(),
+            until: "2026-07-01T00:00:00.000Z".to_owned(),
+            why: "503".to_owned(),
+        };
+        let after = LockFile {
+            deferred: vec![waiting],
+            ..lock(&[("a", "1", None)])
+        };
+        assert!(PlanDiff::between(&before, &after).is_empty());
     }
 }

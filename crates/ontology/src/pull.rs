@@ -11,6 +11,7 @@
 //! A plan is the same run without downloads.
 
 mod address;
+pub mod catalog;
 mod checksum;
 mod describe;
 pub mod examine;
@@ -45,7 +46,7 @@ pub use state::{PullState, PullStep};
 pub(crate) use version::is_same_version;
 
 use crate::config::OntologyConfig;
-use crate::library::{Library, LibraryError};
+use crate::library::{Library, LibraryError, WORKPLACE};
 use crate::lock::{LockEntry, LockFile};
 use crate::wanted_ontology::WantedOntology;
 use examine::FileExaminer;
@@ -114,9 +115,6 @@ pub enum PullError {
 
 /// The working directory of a pull. A library has one at a time.
 pub struct Workplace(Directory);
-
-/// The name of the working directory in a library.
-const WORKPLACE: &str = ".ontofetch";
 
 impl Workplace {
     /// Locks the working directory of a library, and with it the right to change the library.

@@ -23,8 +23,8 @@ pub use compare::compare;
 pub use load::{RunChoice, RunListing, SummaryError, list, load, runs};
 pub use robots::{LatestRobots, latest_robots};
 pub use slo::{TargetCheck, check};
-pub(crate) use text::{bytes, percent, reason_counts, seconds};
-pub use text::{comparison_text, table, text};
+pub use text::{bytes, comparison_text, table, text};
+pub(crate) use text::{percent, reason_counts, seconds};
 pub use waits::{KeyTally, RecentWait, recent_waits, tallies_by_key};
 
 /// An SQL expression that is 1 for rows of `request_ends` that count as failures, otherwise 0. A

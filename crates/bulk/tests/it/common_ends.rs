@@ -163,10 +163,13 @@ fn items_that_end_in_one_step_wait_for_their_commits_together() {
     let most = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&most);
     let item = |number: usize| NewItem {
+        untrusted: false,
         key_hash: Fingerprint::of(&number.to_string()).bytes(),
         name: number.to_string(),
         source: "list".to_owned(),
         line: number as u64,
+        recorded_line: None,
+        metadata: None,
         hidden: false,
         lane: WorkLaneKey::Start,
         saved_state: None,

@@ -12,12 +12,12 @@ use docstokg_hub::stores::StoreError;
 use docstokg_hub::stores::cache::{
     CacheStats, CacheStore, ListPosition, ListedEntry, RemovedEntries, VerificationReport,
 };
-use docstokg_telemetry::summary::table;
+use docstokg_telemetry::summary::{bytes, table};
 use serde_json::{Value, json};
 
 use crate::arguments::{CacheArguments, CacheCommand, GlobalArguments};
 use crate::exit::{self, CommandFailure};
-use crate::view::text::{plural, size};
+use crate::view::text::plural;
 use crate::{output, session, state};
 
 /// The number of entries that are read at a time.
@@ -133,8 +133,8 @@ fn tell_stats(global: &GlobalArguments, stats: &CacheStats, directory: &str) {
     output::line(&format!(
         "{} answers, {} of {} in {directory}",
         stats.entries,
-        size(stats.bytes),
-        size(stats.max_bytes)
+        bytes(stats.bytes),
+        bytes(stats.max_bytes)
     ));
 }
 
@@ -150,7 +150,7 @@ fn tell_removed(global: &GlobalArguments, removed: RemovedEntries, host: Option<
     output::line(&format!(
         "removed {} ({})",
         plural(removed.entries, "answer"),
-        size(removed.bytes)
+        bytes(removed.bytes)
     ));
 }
 
@@ -174,7 +174,7 @@ fn tell_verified(global: &GlobalArguments, verified: &VerificationReport) -> Exi
         output::line(&format!(
             "checked {} answers ({}): {} damaged and removed, {} files without an entry removed",
             verified.entries,
-            size(verified.bytes),
+            bytes(verified.bytes),
             verified.damaged,
             verified.orphans
         ));

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{advise, doctor};
 use crate::arguments::{GlobalArguments, LimitsArguments, LimitsCommand};
 use crate::exit::CommandFailure;
-use crate::{known, output, session, state};
+use crate::{known, output, program, session, state};
 
 /// The longest window that counts as a pace and not as a quota.
 const MAX_PACE_WINDOW: Duration = Duration::from_secs(60);
@@ -84,6 +84,10 @@ fn show(global: &GlobalArguments, config: &Config, host: Option<&Host>) -> ExitC
         );
     } else {
         output::line(&text(&rows, config));
+        // The services of ontofetch have budgets of their own.
+        if program::runs_ontofetch() {
+            output::line(&format!("\n{}", services(config)));
+        }
     }
     ExitCode::SUCCESS
 }
@@ -145,7 +149,8 @@ pub(crate) fn one_line(config: &Config) -> String {
     let known = config.limits.hosts.keys().chain(of_sites);
     let known = known.collect::<HashSet<_>>().len();
     let others = rates_in_words(strictest(config));
-    format!("other hosts: {others} (docstokg limits show lists the {known} known ones)")
+    let program = program::running().name;
+    format!("other hosts: {others} ({program} limits show lists the {known} known ones)")
 }
 
 /// Returns the default windows of the role with the lowest limits.

@@ -8,10 +8,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use docstokg_ontology::pull::imports::ImportDepth;
 
-use crate::arguments::{ConfigArguments, GlobalArguments, SummaryArguments};
+use crate::arguments::{
+    BreakerArguments, ConfigArguments, GlobalArguments, LimitsArguments, SummaryArguments,
+};
 use crate::quantity;
 
 /// Downloads ontologies politely: planned, pulled, verified, versioned.
@@ -52,6 +54,10 @@ pub(super) enum OntofetchCommand {
     Doctor(DoctorArguments),
     /// Show the rates of services
     Rl(RlArguments),
+    /// Show the limits in force and what waits for them
+    Limits(LimitsArguments),
+    /// Show, open and close circuit breakers, for all processes
+    Breaker(BreakerArguments),
     /// Write an example sources.yaml
     Init(InitArguments),
     /// Show, check and describe the configuration
@@ -155,9 +161,12 @@ pub(super) struct PlanDiffArguments {
     /// Earlier plan: a lock file
     #[arg(long, value_name = "FILE", default_value = "ontologies.lock.json")]
     pub baseline: PathBuf,
-    /// Write the new plan over the earlier one
+    /// Write the new plan over the earlier one, or as the first one
     #[arg(long)]
     pub update_baseline: bool,
+    /// Exit with 1 if the plans differ
+    #[arg(long)]
+    pub exit_code: bool,
 }
 
 /// Arguments of `show`.
@@ -193,8 +202,28 @@ pub(super) struct DiffArguments {
     /// The newer version: a file, ID@VERSION or ID
     #[arg(value_name = "B")]
     pub newer: String,
+    /// Format of the output
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub format: DiffFormat,
+    /// Exit with 1 if something differs, and with 2 if the versions cannot be compared
+    #[arg(long)]
+    pub exit_code: bool,
     #[command(flatten)]
     pub library: LibraryFlag,
+}
+
+/// The output format of `diff`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum DiffFormat {
+    /// Plain text with at most 20 terms of each kind
+    #[default]
+    Text,
+    /// Markdown with all terms, for release notes
+    Markdown,
+    /// A page with all terms
+    Html,
+    /// Commands of the Knowledge Graph Change Language
+    Kgcl,
 }
 
 /// Arguments of `validate`.

@@ -26,8 +26,7 @@ struct HubRuntime {
 impl LazyContexts {
     /// Stores the parts from which a hub can be built.
     pub(super) fn new(global: &GlobalArguments, loaded: &LoadedConfig) -> Self {
-        let mut config = loaded.config.clone();
-        loaded.ontology.apply_to(&mut config);
+        let config = loaded.config.clone();
         let gate = Arc::clone(&loaded.ontology.gate);
         let global = global.clone();
         let make = move || {

@@ -1,53 +1,86 @@
 //! `ontofetch diff A B`: the changes between two versions, term by term.
 
+mod html;
+mod markdown;
+mod text;
+
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use docstokg_ontology::diff::{
-    DEFAULT_TABLE_BYTES, NamedTerm, OntologyDiff, TermChange, TermTable, diff,
+    DEFAULT_TABLE_BYTES, NamedTerm, OntologyDiff, TermAspect, TermTable, diff, kgcl, with_labels,
 };
 use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::format::unpack::gunzip;
 use docstokg_ontology::format::{Packing, ReadOptions};
 use serde_json::json;
 
-use super::arguments::DiffArguments;
+use super::arguments::{DiffArguments, DiffFormat};
 use super::contexts::LazyContexts;
 use super::files::{self, FileContent, InspectedFile};
-use super::selection;
+use super::library_directory;
 use crate::arguments::GlobalArguments;
-use crate::exit::CommandFailure;
+use crate::exit::{self, CommandFailure};
 use crate::output;
-use crate::view::plural;
-
-/// Maximum number of terms of each kind that are listed.
-const MAX_LISTED_TERMS: usize = 20;
 
 /// Runs the command.
 pub(super) fn run(
     global: &GlobalArguments,
     arguments: &DiffArguments,
 ) -> Result<ExitCode, CommandFailure> {
+    let is_different = match show(global, arguments) {
+        // Scripts tell a difference from a file that cannot be read.
+        Err(CommandFailure::Failed(error)) if arguments.exit_code => {
+            return Err(CommandFailure::Usage(format!("{error:#}")));
+        }
+        shown => shown?,
+    };
+    Ok(if arguments.exit_code && is_different {
+        ExitCode::from(exit::EXIT_FAILED)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Compares two versions, and prints the differences. Returns true if there are some.
+fn show(global: &GlobalArguments, arguments: &DiffArguments) -> Result<bool, CommandFailure> {
     let loaded = global.load()?;
-    let library = selection::library(&arguments.library, &loaded.ontology);
+    let library = library_directory::library(global, &arguments.library, &loaded.ontology);
     let contexts = Arc::new(LazyContexts::new(global, &loaded));
     let examiner = FormatExaminer::with_contexts(contexts);
     let older = files::find(&arguments.older, &library, &examiner)?;
     let newer = files::find(&arguments.newer, &library, &examiner)?;
     let difference = diff(&table(&examiner, &older)?, &table(&examiner, &newer)?);
-    if global.json {
-        output::json(&json!({
+    let names = (older.name.as_str(), newer.name.as_str());
+    match arguments.format {
+        _ if global.json => output::json(&json!({
             "older": older.path.display().to_string(),
             "newer": newer.path.display().to_string(),
             "is_same": difference.is_empty(),
             "diff": difference,
-        }));
-    } else {
-        output::line(&text(&difference));
+        })),
+        DiffFormat::Text => output::line(&text::text(&difference)),
+        DiffFormat::Markdown => output::line(&markdown::markdown(names, &difference)),
+        DiffFormat::Html => output::line(&html::page(names, &difference)),
+        DiffFormat::Kgcl => show_kgcl(global, &difference),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(!difference.is_empty())
+}
+
+/// Prints the commands, and warns about changes without a command.
+fn show_kgcl(global: &GlobalArguments, difference: &OntologyDiff) {
+    let changes = kgcl(difference);
+    if !changes.commands.is_empty() {
+        output::line(&changes.commands.join("\n"));
+    }
+    if changes.left_out > 0 && !global.quiet {
+        output::print_note(&format!(
+            "KGCL has no command for {} (xrefs, axioms, header); the other formats show them",
+            crate::view::plural(changes.left_out, "change")
+        ));
+    }
 }
 
 fn table(examiner: &FormatExaminer, subject: &InspectedFile) -> Result<TermTable, CommandFailure> {
@@ -70,62 +103,28 @@ fn table(examiner: &FormatExaminer, subject: &InspectedFile) -> Result<TermTable
     TermTable::read(reader, format, &options, DEFAULT_TABLE_BYTES).map_err(|error| failed(&error))
 }
 
-fn text(difference: &OntologyDiff) -> String {
-    if difference.is_empty() {
-        return format!("no differences in {} terms", difference.unchanged);
-    }
-    let mut lines = Vec::new();
-    for (what, terms) in [
+/// Returns the lists of terms, each with its title.
+fn term_lists(difference: &OntologyDiff) -> [(&'static str, &Vec<NamedTerm>); 4] {
+    [
         ("added", &difference.added),
         ("removed", &difference.removed),
         ("obsoleted", &difference.obsoleted),
         ("restored", &difference.restored),
-    ] {
-        list(&mut lines, what, terms, |term: &NamedTerm| {
-            named(&term.iri, term.label.as_deref())
-        });
-    }
-    for (what, changes) in [
-        ("labels changed", &difference.labels),
-        ("definitions changed", &difference.definitions),
-        ("parents changed", &difference.parents),
-    ] {
-        list(&mut lines, what, changes, changed);
-    }
-    let unchanged = difference.unchanged;
-    let verb = if unchanged == 1 { "is" } else { "are" };
-    lines.push(format!("{} {verb} the same", plural(unchanged, "term")));
-    lines.join("\n")
+    ]
 }
 
-fn list<T>(lines: &mut Vec<String>, what: &str, items: &[T], show: impl Fn(&T) -> String) {
-    if items.is_empty() {
-        return;
-    }
-    lines.push(format!("{what}: {}", items.len()));
-    lines.extend(
-        items
-            .iter()
-            .take(MAX_LISTED_TERMS)
-            .map(|item| format!("    {}", show(item))),
-    );
-    if items.len() > MAX_LISTED_TERMS {
-        lines.push(format!(
-            "    and {} more (--json lists all)",
-            items.len() - MAX_LISTED_TERMS
-        ));
+/// Writes a value with labels beside IRIs.
+fn shown_value(difference: &OntologyDiff, aspect: TermAspect, value: &str) -> String {
+    match aspect {
+        TermAspect::Parent => with_labels(&format!("<{value}>"), &difference.names),
+        TermAspect::Relationship | TermAspect::Axiom => with_labels(value, &difference.names),
+        _ => value.to_owned(),
     }
 }
 
-fn named(iri: &str, label: Option<&str>) -> String {
-    label.map_or_else(|| iri.to_owned(), |label| format!("{iri} ({label})"))
-}
-
-fn changed(change: &TermChange) -> String {
-    format!(
-        "{}: {} -> {}",
-        named(&change.iri, change.label.as_deref()),
-        change.removed.join("; "),
-        change.added.join("; ")
-    )
+/// Writes the term that replaces an obsolete one.
+fn replacement(difference: &OntologyDiff, term: &NamedTerm) -> Option<String> {
+    let other = term.replaced_by.as_deref()?;
+    let other = shown_value(difference, TermAspect::Parent, other);
+    Some(format!("replaced by {other}"))
 }

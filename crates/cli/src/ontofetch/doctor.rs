@@ -1,5 +1,6 @@
 //! `ontofetch doctor`: the checks that a pull can work on this machine.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,9 +14,11 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::arguments::DoctorArguments;
+use super::library_directory;
 use crate::arguments::GlobalArguments;
 use crate::configuration::LoadedConfig;
 use crate::exit::{self, CommandFailure};
+use crate::view::length;
 use crate::{output, session, state};
 
 /// Maximum time until an endpoint responds.
@@ -67,12 +70,9 @@ pub(super) fn run(
     global: &GlobalArguments,
     arguments: &DoctorArguments,
 ) -> Result<ExitCode, CommandFailure> {
-    let mut loaded = global.load()?;
-    if let Some(library) = &arguments.library.library {
-        loaded.ontology.library.clone_from(library);
-    }
-    loaded.ontology.apply_to(&mut loaded.config);
-    let mut checks = vec![disk(&loaded.ontology)];
+    let loaded = global.load()?;
+    let library = library_directory::library(global, &arguments.library, &loaded.ontology);
+    let mut checks = vec![disk(library.root())];
     checks.extend(credentials(&loaded.ontology));
     checks.extend(snapshot(&loaded.ontology));
     checks.push(store(global, &loaded));
@@ -101,16 +101,16 @@ pub(super) fn run(
     })
 }
 
-fn disk(config: &OntologyConfig) -> DoctorCheck {
-    let mut directory = config.library.as_path();
+fn disk(library: &Path) -> DoctorCheck {
+    let mut directory = library;
     while !directory.exists() {
         match directory.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => directory = parent,
-            _ => directory = std::path::Path::new("."),
+            _ => directory = Path::new("."),
         }
     }
     let name = "disk";
-    let shown = config.library.display();
+    let shown = library.display();
     match rustix::fs::statvfs(directory) {
         Err(error) => check(
             name,
@@ -287,13 +287,34 @@ async fn endpoint(
         let (check, _) = bad(format!("{base} does not accept the key (401)"));
         return (check, date);
     }
-    let level = if status.is_server_error() {
-        CheckLevel::Warning
-    } else {
-        CheckLevel::Good
-    };
-    let detail = format!("{name}: {base} answers ({})", status.as_u16());
+    let (level, detail) = endpoint_status(name, base, status);
     (check("endpoint", level, detail), date)
+}
+
+/// Judges the status of an endpoint that a request reached.
+fn endpoint_status(name: &str, base: &Url, status: StatusCode) -> (CheckLevel, String) {
+    let code = status.as_u16();
+    match status {
+        StatusCode::NOT_FOUND | StatusCode::GONE => (
+            CheckLevel::Warning,
+            format!(
+                "{name}: {base} responds with {code}, so the address may be wrong; \
+                 ontology.sources.{name}.url sets it"
+            ),
+        ),
+        // Some services refuse HEAD requests, or requests without parameters.
+        StatusCode::BAD_REQUEST | StatusCode::METHOD_NOT_ALLOWED => {
+            (CheckLevel::Good, format!("{name}: {base} is reached"))
+        }
+        status if status.is_client_error() || status.is_server_error() => (
+            CheckLevel::Warning,
+            format!("{name}: {base} responds with {code}"),
+        ),
+        _ => (
+            CheckLevel::Good,
+            format!("{name}: {base} responds with {code}"),
+        ),
+    }
 }
 
 fn clock_offset(server: Timestamp) -> Duration {
@@ -310,6 +331,6 @@ fn clock(offset: Duration) -> DoctorCheck {
     check(
         "clock",
         level,
-        format!("{} s from that of a server", offset.as_secs()),
+        format!("{} from that of a server", length(offset)),
     )
 }

@@ -1,16 +1,23 @@
 //! The file that a command works on: a path, or an ontology of the library.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use docstokg_ontology::examiner::{Archive, FormatExaminer, RecognisedFile};
 use docstokg_ontology::format::{OntologyFormat, Packing};
-use docstokg_ontology::library::{Library, StoredVersion};
+use docstokg_ontology::library::{Library, LibraryError, StoredVersion};
 use docstokg_ontology::pull::examine::{ExaminedFile, FileFinding};
 use tempfile::TempDir;
 
 use super::selection;
 use super::show::failed;
 use crate::exit::CommandFailure;
+
+/// Extensions of names that mean files.
+const FILE_EXTENSIONS: [&str; 15] = [
+    "owl", "rdf", "owx", "xml", "ttl", "nt", "nq", "trig", "json", "jsonld", "obo", "ofn", "omn",
+    "gz", "zip",
+];
 
 /// A file with its content.
 pub(super) struct InspectedFile {
@@ -92,6 +99,21 @@ fn sentence(finding: FileFinding) -> String {
     }
 }
 
+/// Describes a name that is neither a file nor in the library.
+fn missing(text: &str, version: Option<&str>, error: LibraryError) -> CommandFailure {
+    if !matches!(error, LibraryError::Missing(_)) || version.is_some() {
+        return failed(error);
+    }
+    // A name with a file extension means a file: a pull of that name would find nothing.
+    let extension = Path::new(text).extension().and_then(OsStr::to_str);
+    let why = if extension.is_some_and(|extension| FILE_EXTENSIONS.contains(&extension)) {
+        "it is not an ontology of the library".to_owned()
+    } else {
+        error.to_string()
+    };
+    CommandFailure::Failed(anyhow::anyhow!("there is no file '{text}', and {why}"))
+}
+
 fn place(
     text: &str,
     library: &Library,
@@ -110,7 +132,9 @@ fn place(
             "'{text}' is neither a file nor an ontology of the library (ID or ID@VERSION)"
         )));
     };
-    let stored = library.find(&id, version).map_err(failed)?;
+    let stored = library
+        .find(&id, version)
+        .map_err(|error| missing(text, version, error))?;
     let base = stored.manifest.final_url.clone();
     Ok((stored.original(), base, Some(stored)))
 }

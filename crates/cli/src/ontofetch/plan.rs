@@ -1,23 +1,21 @@
 //! `ontofetch plan` and `plan-diff`: a plan of a pull, and its changes since an earlier plan.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use docstokg_bulk::scheduler::{RunEnd, RunMode};
-use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_ontology::lock::LockFile;
 use docstokg_ontology::plan::{ChangedField, PlanDiff as Difference};
 use docstokg_ontology::pull::imports::{ImportDepth, ImportRounds};
 use docstokg_ontology::pull::{ProbeMode, PullEnding, PullOptions, PullOutcome};
+use docstokg_telemetry::summary::bytes;
 use serde_json::json;
 
 use super::arguments::{PlanArguments, PlanDiffArguments};
 use super::run::{self, PullJob, PullResult};
-use super::{pull, selection};
+use super::{library_directory, lock_file, pull, selection};
 use crate::arguments::GlobalArguments;
-use crate::exit::CommandFailure;
+use crate::exit::{self, CommandFailure};
 use crate::output;
-use crate::view::size;
 
 /// Runs `plan`.
 pub(super) fn run(
@@ -26,7 +24,7 @@ pub(super) fn run(
 ) -> Result<ExitCode, CommandFailure> {
     let done = planned(global, arguments)?;
     if let Some(path) = &arguments.lock_output {
-        write(&done, path)?;
+        lock_file::write(global, &done, path)?;
     }
     if global.json {
         let mut shown = json!({
@@ -51,18 +49,17 @@ pub(super) fn diff(
     global: &GlobalArguments,
     arguments: &PlanDiffArguments,
 ) -> Result<ExitCode, CommandFailure> {
-    let before = LockFile::read(&arguments.baseline)
-        .map_err(|error| CommandFailure::Usage(error.to_string()))?;
+    let before = baseline(global, arguments)?;
     let done = planned(global, &arguments.plan)?;
-    let after = LockFile::of(&done.results, &SystemClock.wall().to_string());
+    let after = lock_file::of(&done);
     let difference = Difference::between(&before, &after);
     if let Some(path) = &arguments.plan.lock_output {
-        write(&done, path)?;
+        lock_file::write(global, &done, path)?;
     }
     let has_failed = done.results.iter().any(|result| !result.status.is_good());
     let is_whole = !has_failed && done.ended == RunEnd::Complete;
     if arguments.update_baseline && is_whole {
-        write(&done, &arguments.baseline)?;
+        lock_file::write(global, &done, &arguments.baseline)?;
     }
     if global.json {
         let mut shown =
@@ -81,7 +78,11 @@ pub(super) fn diff(
         pull::show_deferred(&done);
         pull::tell_continuation(&done);
     }
-    Ok(pull::code(&done))
+    let code = pull::code(&done);
+    if arguments.exit_code && code == ExitCode::SUCCESS && !difference.is_empty() {
+        return Ok(ExitCode::from(exit::EXIT_FAILED));
+    }
+    Ok(code)
 }
 
 fn planned(
@@ -90,7 +91,8 @@ fn planned(
 ) -> Result<PullResult, CommandFailure> {
     let mut loaded = global.load()?;
     let asked = selection::asked(&arguments.selection, &mut loaded.ontology)?;
-    let library = selection::library(&arguments.selection.library, &loaded.ontology);
+    let library =
+        library_directory::library(global, &arguments.selection.library, &loaded.ontology);
     let probes = if arguments.no_planner_probes {
         ProbeMode::Skip
     } else {
@@ -114,10 +116,22 @@ fn planned(
     )
 }
 
-fn write(done: &PullResult, path: &Path) -> Result<(), CommandFailure> {
-    let lock = LockFile::of(&done.results, &SystemClock.wall().to_string());
-    lock.write(path)
-        .map_err(|error| CommandFailure::Failed(error.into()))
+/// Reads the earlier plan. With `--update-baseline` a missing file counts as an empty plan.
+fn baseline(
+    global: &GlobalArguments,
+    arguments: &PlanDiffArguments,
+) -> Result<LockFile, CommandFailure> {
+    let path = &arguments.baseline;
+    if path.exists() {
+        return lock_file::read(global, path);
+    }
+    if arguments.update_baseline {
+        return Ok(LockFile::of(&[], ""));
+    }
+    Err(CommandFailure::Usage(format!(
+        "there is no earlier plan {}; --update-baseline writes this plan as the first one",
+        path.display()
+    )))
 }
 
 /// Formats one line of a plan.
@@ -128,9 +142,8 @@ pub(super) fn line(result: &PullOutcome) -> String {
         return format!("{}: not available ({reason}): {detail}", result.id);
     }
     let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
-    let size = result
-        .content_length
-        .map_or_else(|| "unknown".to_owned(), size);
+    let size = result.content_length;
+    let size = size.map_or_else(|| "unknown".to_owned(), bytes);
     format!(
         "{}: {} from {}\n    version {}, licence {}, size {size}, last change {}",
         result.id,

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use docstokg_bulk::queue::CommitMode;
 use docstokg_ontology::library::{Library, PruneMode, PrunedVersion, prune};
 use docstokg_ontology::pull::Workplace;
+use docstokg_telemetry::summary::bytes as size;
 use serde_json::{Value, json};
 
 use super::arguments::PruneArguments;
-use super::selection;
 use super::show::failed;
+use super::{library_directory, selection};
 use crate::arguments::GlobalArguments;
 use crate::exit::CommandFailure;
-use crate::view::size;
 use crate::{output, session};
 
 /// Locks the library for changes, like a pull.
@@ -29,7 +29,7 @@ pub(super) fn run(
     arguments: &PruneArguments,
 ) -> Result<ExitCode, CommandFailure> {
     let loaded = global.load()?;
-    let library = selection::library(&arguments.library, &loaded.ontology);
+    let library = library_directory::library(global, &arguments.library, &loaded.ontology);
     let ids = if arguments.ids.is_empty() {
         library.ids().map_err(failed)?
     } else {

@@ -3,21 +3,23 @@
 use std::process::ExitCode;
 
 use docstokg_bulk::scheduler::{RunEnd, RunMode};
-use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_hub::clock::{Clock, SystemClock, Timestamp};
 use docstokg_hub::json::whole_millis;
-use docstokg_ontology::lock::LockFile;
 use docstokg_ontology::pull::imports::ImportRounds;
-use docstokg_ontology::pull::{ProbeMode, PullEnding, PullOptions, PullOutcome, RequestedOntology};
+use docstokg_ontology::pull::{
+    DeferredOntology, ProbeMode, PullEnding, PullOptions, PullOutcome, RequestedOntology,
+};
+use docstokg_telemetry::summary::bytes as bytes_text;
 use serde_json::{Value, json};
 
 use super::arguments::PullArguments;
 use super::run::{self, PullJob, PullResult};
-use super::{plan, selection};
+use super::{library_directory, lock_file, plan, selection};
 use crate::arguments::GlobalArguments;
 use crate::command_line;
 use crate::exit::{self, CommandFailure};
 use crate::output;
-use crate::view::{clock_time, length, size};
+use crate::view::{clock_time, length};
 
 /// Runs the command.
 pub(super) fn run(
@@ -35,8 +37,9 @@ pub(super) fn execute(
     arguments: &PullArguments,
 ) -> Result<PullResult, CommandFailure> {
     let mut loaded = global.load()?;
-    let asked = asked(arguments, &mut loaded.ontology)?;
-    let library = selection::library(&arguments.selection.library, &loaded.ontology);
+    let asked = asked(global, arguments, &mut loaded.ontology)?;
+    let library =
+        library_directory::library(global, &arguments.selection.library, &loaded.ontology);
     let options = PullOptions {
         mode: if arguments.dry_run {
             RunMode::ListOnly
@@ -61,14 +64,13 @@ pub(super) fn execute(
         },
     )?;
     if let Some(path) = &arguments.lock_output {
-        let lock = LockFile::of(&done.results, &SystemClock.wall().to_string());
-        lock.write(path)
-            .map_err(|error| CommandFailure::Failed(error.into()))?;
+        lock_file::write(global, &done, path)?;
     }
     Ok(done)
 }
 
 fn asked(
+    global: &GlobalArguments,
     arguments: &PullArguments,
     config: &mut docstokg_ontology::config::OntologyConfig,
 ) -> Result<Vec<RequestedOntology>, CommandFailure> {
@@ -86,7 +88,7 @@ fn asked(
             "--lock says where everything comes from: leave {flag} out"
         )));
     }
-    let lock = LockFile::read(path).map_err(|error| CommandFailure::Usage(error.to_string()))?;
+    let lock = lock_file::read(global, path)?;
     selection::apply_flags(selection, config)?;
     let mut asked = RequestedOntology::of_lock(&lock);
     if arguments.selection.ids.is_empty() {
@@ -160,15 +162,20 @@ pub(super) fn add_deferred(shown: &mut Value, done: &PullResult) {
 pub(super) fn show_deferred(done: &PullResult) {
     let now = SystemClock.wall();
     for waiting in &done.deferred {
-        output::line(&format!(
-            "{}: waiting for {} until {} (in {}): {}",
-            waiting.id,
-            waiting.host,
-            clock_time(waiting.until),
-            length(waiting.until.since(now)),
-            waiting.why
-        ));
+        let sentence = wait_sentence(waiting, now);
+        output::line(&format!("{}: {sentence}", waiting.id));
     }
+}
+
+/// Describes the wait of a deferred ontology: host, time and reason.
+pub(super) fn wait_sentence(waiting: &DeferredOntology, now: Timestamp) -> String {
+    format!(
+        "waiting for {} until {} (in {}): {}",
+        waiting.host,
+        clock_time(waiting.until),
+        length(waiting.until.since(now)),
+        waiting.why
+    )
 }
 
 /// Prints the command that continues an unfinished pull.
@@ -207,7 +214,7 @@ fn line(result: &PullOutcome) -> String {
         _ => {
             let size = result
                 .content_length
-                .map_or_else(String::new, |bytes| format!(", {}", size(bytes)));
+                .map_or_else(String::new, |bytes| format!(", {}", bytes_text(bytes)));
             let terms = result
                 .terms
                 .map_or_else(String::new, |terms| format!(", {terms} terms"));
@@ -234,7 +241,7 @@ fn summary(done: &PullResult) -> String {
             .count()
     };
     let program = crate::program::running();
-    let total = program.count(done.results.len() as u64);
+    let total = program.count(done.results.len() as u64 + done.left());
     let mut text = format!(
         "{total}: {} new, {} updated, {} unchanged, {} failed",
         count(PullEnding::Fresh),
@@ -253,7 +260,7 @@ fn summary(done: &PullResult) -> String {
         RunEnd::BytesSpent { left } => text += &format!("; {left} remaining"),
         RunEnd::Deferred { left, due_in } => {
             text += &format!(
-                "; {left} wait for paused hosts, the first for {}",
+                ", {left} waiting for paused hosts (the first for {})",
                 length(*due_in)
             );
         }

@@ -2,16 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use docstokg_ontology::pull::{PullEnding, PullOutcome};
+use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_ontology::pull::{DeferredOntology, PullEnding, PullOutcome};
 use docstokg_telemetry::html::{TableLayout, card, document, table};
 use docstokg_telemetry::report::sections;
 use docstokg_telemetry::sink::sqlite::open_to_read;
-use docstokg_telemetry::summary::{self, RunChoice};
+use docstokg_telemetry::summary::{self, RunChoice, bytes};
 use maud::{Markup, html};
 
+use super::pull::wait_sentence;
+use super::run::RoundsResult;
 use crate::commands::summary::write_page;
 use crate::exit::CommandFailure;
-use crate::view::size;
 
 /// The name of the page in the library.
 const REPORT_FILE_NAME: &str = "report.html";
@@ -20,7 +22,7 @@ const REPORT_FILE_NAME: &str = "report.html";
 /// page contains only the ontologies.
 pub(super) fn write(
     library: &Path,
-    results: &[PullOutcome],
+    worked: &RoundsResult,
     run_id: &str,
     database: Option<&Path>,
 ) -> Result<PathBuf, CommandFailure> {
@@ -31,7 +33,7 @@ pub(super) fn write(
         sections(&database, &found).ok()
     });
     let page = html! {
-        (ontologies(results))
+        (ontologies(worked))
         @if let Some(figures) = figures {
             (figures)
         } @else {
@@ -43,7 +45,8 @@ pub(super) fn write(
     Ok(path)
 }
 
-fn ontologies(results: &[PullOutcome]) -> Markup {
+fn ontologies(worked: &RoundsResult) -> Markup {
+    let results = &worked.results;
     let count = |wanted: &[PullEnding]| {
         let found = results.iter();
         found
@@ -60,7 +63,10 @@ fn ontologies(results: &[PullOutcome]) -> Markup {
         "terms",
         "reason or note",
     ];
-    let rows = html! { @for result in results { (row(result)) } };
+    let rows = html! {
+        @for result in results { (row(result)) }
+        @for waiting in &worked.deferred { (waiting_row(waiting)) }
+    };
     html! {
         header { h1 { "Ontologies" } }
         section.cards {
@@ -68,13 +74,14 @@ fn ontologies(results: &[PullOutcome]) -> Markup {
             (card("", "updated", count(&[PullEnding::Updated]), ""))
             (card("", "unchanged", count(&[PullEnding::Cached, PullEnding::Skipped]), ""))
             (card("", "failed", count(&[PullEnding::Failed]), ""))
+            (card("", "waiting", worked.deferred.len(), ""))
         }
         section #ontologies { (table(TableLayout::Wide, &columns, &rows)) }
     }
 }
 
 fn row(result: &PullOutcome) -> Markup {
-    let bytes = result.content_length.map_or_else(String::new, size);
+    let size = result.content_length.map_or_else(String::new, bytes);
     let detail = result.detail.iter().chain(&result.notes);
     let reason = result
         .reason
@@ -88,9 +95,21 @@ fn row(result: &PullOutcome) -> Markup {
             td { @if let Some(version) = &result.version { (version) } }
             td { @if let Some(resolver) = &result.resolver { (resolver) } }
             td { @if let Some(license) = &result.license { (license) } }
-            td { (bytes) }
+            td { (size) }
             td { @if let Some(terms) = result.terms { (terms) } }
             td.url { (reason) }
+        }
+    }
+}
+
+/// Formats the row of an ontology that waits for a host.
+fn waiting_row(waiting: &DeferredOntology) -> Markup {
+    html! {
+        tr {
+            td { (waiting.id) }
+            td { "waiting" }
+            @for _ in 0..5 { td {} }
+            td.url { (wait_sentence(waiting, SystemClock.wall())) }
         }
     }
 }

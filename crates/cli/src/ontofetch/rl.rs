@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::json::whole_millis;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use crate::arguments::GlobalArguments;
 use crate::configuration::LoadedConfig;
 use crate::exit::CommandFailure;
+use crate::view::{clock_time, length};
 use crate::{output, session, state, telemetry};
 
 /// Maximum number of recent waits that are shown.
@@ -87,7 +89,7 @@ pub(super) fn run(
     if !recorded.waits.is_empty() {
         output::line("recent waits for rates:");
         for wait in &recorded.waits {
-            output::line(&format!("  {}: {:.0} ms", wait.key, wait.blocked_ms));
+            output::line(&format!("  {}: {}", wait.key, wait_text(wait.blocked_ms)));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -177,17 +179,25 @@ fn text(key: &KeyDiagnosis) -> String {
     let next = if key.eligible_in.is_zero() {
         "now".to_owned()
     } else {
-        let at = SystemClock.wall() + key.eligible_in;
-        format!("{at} (in {:.3} s)", key.eligible_in.as_secs_f64())
+        let at = clock_time(SystemClock.wall() + key.eligible_in);
+        format!("at {at} (in {})", length(key.eligible_in))
     };
     let cooldown = key.cooldown.map_or_else(String::new, |left| {
-        format!("; cooldown for another {:.3} s", left.as_secs_f64())
+        format!("; cooldown for another {}", length(left))
     });
     format!(
         "{}: {}; next request {next}{cooldown}",
         key.key,
         windows.join(", ")
     )
+}
+
+/// Formats a wait: milliseconds below a second, and a duration above.
+fn wait_text(milliseconds: f64) -> String {
+    if milliseconds < 1_000.0 {
+        return format!("{milliseconds:.0} ms");
+    }
+    length(Duration::try_from_secs_f64(milliseconds / 1_000.0).unwrap_or(Duration::MAX))
 }
 
 /// The counts of one key from the events of programs.
@@ -205,7 +215,7 @@ impl AcquireCounts {
         let waits: Vec<String> = self
             .blocked_ms
             .iter()
-            .map(|wait| format!("{wait:.0} ms"))
+            .map(|wait| wait_text(*wait))
             .collect();
         let waits = if waits.is_empty() {
             String::new()

@@ -13,6 +13,7 @@ use docstokg_ontology::contexts::HubContexts;
 use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::format::ContextLoader;
 use docstokg_ontology::library::Library;
+use docstokg_ontology::pull::catalog::write_catalogs;
 use docstokg_ontology::pull::imports::{ImportRounds, MAX_IMPORTS};
 use docstokg_ontology::pull::{
     DeferredOntology, Pull, PullError, PullOptions, PullOutcome, RequestedOntology, Workplace,
@@ -49,13 +50,25 @@ pub(super) struct PullResult {
     pub(super) report: Option<PathBuf>,
 }
 
+impl PullResult {
+    /// Returns the number of unfinished ontologies.
+    pub(super) const fn left(&self) -> u64 {
+        match self.ended {
+            RunEnd::Complete => 0,
+            RunEnd::Stopped { left }
+            | RunEnd::Offline { left }
+            | RunEnd::BytesSpent { left }
+            | RunEnd::Deferred { left, .. } => left,
+        }
+    }
+}
+
 /// Runs a job to its end.
 pub(super) fn execute(
     global: &GlobalArguments,
     mut loaded: LoadedConfig,
     job: PullJob,
 ) -> Result<PullResult, CommandFailure> {
-    loaded.ontology.apply_to(&mut loaded.config);
     loaded.config.limits.prepare_for_lists();
     if global.verbose && !global.quiet {
         limits::announce(&loaded.config, None);
@@ -91,8 +104,8 @@ pub(super) fn execute(
     recording.close();
     match outcome {
         Some(Ok(worked)) => {
-            let written = has_report
-                .then(|| report::write(&library, &worked.results, &run_id, database.as_deref()));
+            let written =
+                has_report.then(|| report::write(&library, &worked, &run_id, database.as_deref()));
             Ok(PullResult {
                 ended: worked.ended,
                 results: worked.results,
@@ -112,10 +125,10 @@ pub(super) fn execute(
 }
 
 /// The result of all rounds of a run.
-struct RoundsResult {
-    ended: RunEnd,
-    results: Vec<PullOutcome>,
-    deferred: Vec<DeferredOntology>,
+pub(super) struct RoundsResult {
+    pub(super) ended: RunEnd,
+    pub(super) results: Vec<PullOutcome>,
+    pub(super) deferred: Vec<DeferredOntology>,
 }
 
 /// The context that all rounds of a run share.
@@ -144,7 +157,14 @@ impl RoundContext {
                 crate::program::running().count(left)
             ));
         }
-        let outcome = self.rounds(&mut job, &workplace).await;
+        let mut outcome = self.rounds(&mut job, &workplace).await;
+        if let Ok(worked) = &outcome
+            && temporary.is_none()
+            && job.imports.are_followed()
+            && let Err(error) = write_catalogs(&job.library, &worked.results)
+        {
+            outcome = Err(error.into());
+        }
         workplace.close(outcome.as_ref().ok().map(|worked| &worked.ended));
         if let Some(path) = temporary {
             let _ = std::fs::remove_dir_all(path);

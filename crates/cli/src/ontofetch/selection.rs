@@ -5,27 +5,17 @@ use std::sync::Arc;
 use docstokg_config::setting::split_names;
 use docstokg_hub::clock::Timestamp;
 use docstokg_ontology::config::OntologyConfig;
-use docstokg_ontology::library::Library;
 use docstokg_ontology::pull::RequestedOntology;
 use docstokg_ontology::source;
 use docstokg_ontology::url_check::{HostPattern, UrlGate};
 use docstokg_ontology::wanted_ontology::{OntologyId, SpecFile, TargetFormat, WantedOntology};
 use url::Url;
 
-use super::arguments::{LibraryFlag, SelectionArguments};
+use super::arguments::SelectionArguments;
 use crate::exit::CommandFailure;
 
 fn usage(message: impl Into<String>) -> CommandFailure {
     CommandFailure::Usage(message.into())
-}
-
-/// Returns the library of the flag, or of the configuration.
-pub(super) fn library(flag: &LibraryFlag, config: &OntologyConfig) -> Library {
-    Library::at(
-        flag.library
-            .clone()
-            .unwrap_or_else(|| config.library.clone()),
-    )
 }
 
 /// Reads the id of an ontology.

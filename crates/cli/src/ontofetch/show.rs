@@ -4,15 +4,14 @@ use std::process::ExitCode;
 
 use docstokg_ontology::library::{LibraryError, StoredVersion};
 use docstokg_ontology::source;
-use docstokg_telemetry::summary::table;
+use docstokg_telemetry::summary::{bytes, table};
 use serde_json::{Value, json};
 
 use super::arguments::{ListArguments, ShowArguments};
-use super::selection;
+use super::{library_directory, selection};
 use crate::arguments::GlobalArguments;
 use crate::exit::CommandFailure;
 use crate::output;
-use crate::view::size;
 
 pub(super) fn failed(error: LibraryError) -> CommandFailure {
     CommandFailure::Failed(error.into())
@@ -24,7 +23,7 @@ pub(super) fn run(
     arguments: &ShowArguments,
 ) -> Result<ExitCode, CommandFailure> {
     let loaded = global.load()?;
-    let library = selection::library(&arguments.library, &loaded.ontology);
+    let library = library_directory::library(global, &arguments.library, &loaded.ontology);
     let id = selection::id(&arguments.id)?;
     let version = library
         .find(&id, arguments.version.as_deref())
@@ -59,7 +58,7 @@ pub(super) fn list(
         return Ok(ExitCode::SUCCESS);
     }
     let loaded = global.load()?;
-    let library = selection::library(&arguments.library, &loaded.ontology);
+    let library = library_directory::library(global, &arguments.library, &loaded.ontology);
     let mut latest = Vec::new();
     let mut damaged = Vec::new();
     for id in library.ids().map_err(failed)? {
@@ -101,7 +100,7 @@ pub(super) fn list(
                 &version.name,
                 &count.to_string(),
                 version.manifest.license.as_deref().unwrap_or("not stated"),
-                &size(version.manifest.content_length),
+                &bytes(version.manifest.content_length),
                 date(version),
             ])
         });
@@ -167,7 +166,7 @@ fn version_table(versions: &[StoredVersion]) -> String {
             &version.name,
             if version.is_latest { "yes" } else { "" },
             &version.manifest.resolver,
-            &size(version.manifest.content_length),
+            &bytes(version.manifest.content_length),
             date(version),
             version.manifest.sha256.get(..12).unwrap_or_default(),
         ])
@@ -222,7 +221,7 @@ fn text(version: &StoredVersion) -> String {
         ),
         format!(
             "  size: {}, sha256 {}",
-            size(manifest.content_length),
+            bytes(manifest.content_length),
             manifest.sha256
         ),
         format!("  downloaded: {}", manifest.downloaded_at),

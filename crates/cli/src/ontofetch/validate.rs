@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::arguments::ValidateArguments;
 use super::contexts::LazyContexts;
 use super::files::{self, FileContent, InspectedFile};
-use super::selection;
+use super::library_directory;
 use crate::arguments::GlobalArguments;
 use crate::exit::{self, CommandFailure};
 use crate::output;
@@ -23,7 +23,7 @@ pub(super) fn run(
     arguments: &ValidateArguments,
 ) -> Result<ExitCode, CommandFailure> {
     let loaded = global.load()?;
-    let library = selection::library(&arguments.library, &loaded.ontology);
+    let library = library_directory::library(global, &arguments.library, &loaded.ontology);
     let contexts = Arc::new(LazyContexts::new(global, &loaded));
     let examiner = FormatExaminer::with_contexts(contexts);
     let mut shown: Vec<Value> = Vec::new();

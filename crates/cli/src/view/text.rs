@@ -1,8 +1,9 @@
-//! Progress, counts, times and sizes as text.
+//! Progress, counts and times as text.
 
 use std::time::Duration;
 
 use docstokg_hub::clock::Timestamp;
+use docstokg_telemetry::summary::bytes;
 
 use super::ViewState;
 use crate::program;
@@ -34,7 +35,7 @@ pub(super) fn progress(state: &ViewState) -> String {
     let files = format!(
         "{}, {}",
         plural(counters.files, "file"),
-        size(counters.bytes)
+        bytes(counters.bytes)
     );
     format!("{files}{deferred}, {} elapsed{left}", length(state.elapsed))
 }
@@ -69,23 +70,6 @@ pub(super) fn plain(state: &ViewState) -> String {
         program::running().items(),
         progress(state)
     )
-}
-
-/// Formats a size: `950 bytes`, `12.3 KiB`, `4.0 MiB`, `1.2 GiB`.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "one digit after the point is shown"
-)]
-pub(crate) fn size(bytes: u64) -> String {
-    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    // What rounds up to 1,024 of a unit is one of the next.
-    let unit = units
-        .into_iter()
-        .find(|(unit, _)| bytes as f64 >= f64::from(*unit) * 0.999_95);
-    match unit.filter(|_| bytes >= 1 << 10) {
-        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / f64::from(unit)),
-        None => plural(bytes, "byte"),
-    }
 }
 
 /// Formats a duration, rounded up to seconds or down to minutes.

@@ -66,3 +66,5 @@ mod ontofetch_files;
 mod ontofetch_guards;
 // ontofetch: flags and commands that are used less often.
 mod ontofetch_commands;
+// ontofetch: lock files, reports, catalogs, differences and the library.
+mod ontofetch_results;

@@ -1,63 +1,27 @@
 //! The terms of an ontology, from any format that can be read.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{self, Read};
 
 use oxrdf::{NamedOrBlankNode, Quad, Term as RdfTerm};
 
+use super::expression::ClassExpressions;
+use super::frames::{SUB_CLASS_OF, axiom_frame, characteristic, synonym_scope};
+use super::term::{Term, TermAspect};
 use crate::format::vocabulary::{
-    IAO_DEFINITION, OWL_DEPRECATED, OWL_ONTOLOGY, RDF_TYPE, RDFS_LABEL, RDFS_SUB_CLASS_OF,
-    RDFS_SUB_PROPERTY_OF, SKOS_BROADER, SKOS_DEFINITION, SKOS_PREF_LABEL, declares_term,
-    deprecates, is_true,
+    IAO_DEFINITION, IAO_REPLACED_BY, OBO_IN_OWL, OWL_DEPRECATED, OWL_ONTOLOGY, RDF_TYPE,
+    RDFS_LABEL, RDFS_SUB_CLASS_OF, RDFS_SUB_PROPERTY_OF, SKOS_BROADER, SKOS_DEFINITION,
+    SKOS_PREF_LABEL, declares_term, deprecates, is_true,
 };
 use crate::format::{
-    Clause, FormatProblem, FormatProblems, GraphPart, OboEvent, OntologyFormat, ReadOptions, Stop,
-    identifier, quoted_text, read_obo, read_obograph, read_statements, unescape,
+    FormatProblem, FormatProblems, GraphPart, HeaderFacts, OboNames, OntologyFormat, RdfStatement,
+    ReadOptions, Stop, read_obo_statements, read_obograph, read_statements, term_key,
 };
 
 /// Default limit on the memory of a [`TermTable`], in bytes.
 pub const DEFAULT_TABLE_BYTES: usize = 2 << 30;
 /// Memory of a term besides its texts, in bytes.
-const TERM_BYTES: usize = 256;
-const OBO: &str = "http://purl.obolibrary.org/obo/";
-
-/// Values of a property in the preferred language.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct TermTexts {
-    pub values: BTreeSet<String>,
-    /// True if the values are in a language other than English. Values in English, or without a
-    /// language, replace them.
-    is_foreign: bool,
-}
-
-impl TermTexts {
-    fn add(&mut self, value: &str, language: Option<&str>) -> usize {
-        let is_foreign = language.is_some_and(|tag| tag != "en" && !tag.starts_with("en-"));
-        if self.values.is_empty() || (self.is_foreign && !is_foreign) {
-            self.values.clear();
-            self.is_foreign = is_foreign;
-        }
-        if self.is_foreign == is_foreign && self.values.insert(value.to_owned()) {
-            return value.len() + 64;
-        }
-        0
-    }
-}
-
-/// A term of a [`TermTable`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Term {
-    pub labels: TermTexts,
-    pub definitions: TermTexts,
-    pub parents: BTreeSet<String>,
-    pub is_obsolete: bool,
-}
-
-impl Term {
-    pub(super) fn label(&self) -> Option<&str> {
-        self.labels.values.first().map(String::as_str)
-    }
-}
+const TERM_BYTES: usize = 400;
 
 /// The reason why [`TermTable::read`] fails.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +41,7 @@ pub enum TableError {
 #[derive(Debug, Default)]
 pub struct TermTable {
     terms: HashMap<String, Term>,
+    header: BTreeMap<&'static str, BTreeSet<String>>,
     bytes: usize,
     limit: usize,
 }
@@ -140,6 +105,11 @@ impl TermTable {
         self.terms.iter().map(|(iri, term)| (iri.as_str(), term))
     }
 
+    /// Returns the values of the header by field: version, imports, licence.
+    pub(super) const fn header(&self) -> &BTreeMap<&'static str, BTreeSet<String>> {
+        &self.header
+    }
+
     pub(super) fn get(&self, iri: &str) -> Option<&Term> {
         self.terms.get(iri)
     }
@@ -159,6 +129,10 @@ impl TermTable {
         self.terms.insert(iri.to_owned(), term);
     }
 
+    fn add(&mut self, iri: &str, aspect: TermAspect, value: &str) {
+        self.change(iri, |term| term.add(aspect, value));
+    }
+
     fn read_rdf(
         &mut self,
         reader: impl Read + Send,
@@ -166,119 +140,161 @@ impl TermTable {
         options: &ReadOptions,
         problems: &mut FormatProblems,
     ) -> io::Result<()> {
-        let mut ontologies = HashSet::new();
+        let mut statements = TableStatements::default();
         read_statements(reader, format, options, problems, &mut |quad| {
-            self.add_statement(&quad, &mut ontologies);
+            self.add_statement(&quad, &mut statements);
             if self.bytes > self.limit {
                 Err(Stop::Done)
             } else {
                 Ok(())
             }
         })?;
-        for iri in ontologies {
-            self.terms.remove(&iri);
-        }
+        self.conclude(statements, &OboNames::default());
         Ok(())
-    }
-
-    fn add_statement(&mut self, quad: &Quad, ontologies: &mut HashSet<String>) {
-        let NamedOrBlankNode::NamedNode(subject) = &quad.subject else {
-            return;
-        };
-        let subject = subject.as_str();
-        match (quad.predicate.as_str(), &quad.object) {
-            (RDF_TYPE, RdfTerm::NamedNode(class)) => {
-                let class = class.as_str();
-                if class == OWL_ONTOLOGY {
-                    self.bytes += TERM_BYTES + subject.len();
-                    ontologies.insert(subject.to_owned());
-                } else if declares_term(class) {
-                    self.change(subject, |term| {
-                        term.is_obsolete |= deprecates(class);
-                        0
-                    });
-                }
-            }
-            (RDFS_LABEL | SKOS_PREF_LABEL, RdfTerm::Literal(text)) => {
-                self.change(subject, |term| {
-                    term.labels.add(text.value(), text.language())
-                });
-            }
-            (IAO_DEFINITION | SKOS_DEFINITION, RdfTerm::Literal(text)) => {
-                self.change(subject, |term| {
-                    term.definitions.add(text.value(), text.language())
-                });
-            }
-            (
-                RDFS_SUB_CLASS_OF | RDFS_SUB_PROPERTY_OF | SKOS_BROADER,
-                RdfTerm::NamedNode(parent),
-            ) => self.add_parent(subject, parent.as_str()),
-            (OWL_DEPRECATED, RdfTerm::Literal(text)) if is_true(text.value()) => {
-                self.obsolete(subject);
-            }
-            _ => (),
-        }
-    }
-
-    fn add_parent(&mut self, iri: &str, parent: &str) {
-        self.change(iri, |term| {
-            let is_new = term.parents.insert(parent.to_owned());
-            if is_new { parent.len() + 64 } else { 0 }
-        });
-    }
-
-    fn obsolete(&mut self, iri: &str) {
-        self.change(iri, |term| {
-            term.is_obsolete = true;
-            0
-        });
     }
 
     fn read_obo(
         &mut self,
-        reader: impl Read + Send,
+        reader: impl Read,
         options: &ReadOptions,
         problems: &mut FormatProblems,
     ) -> io::Result<()> {
-        let mut names = OboNames::default();
-        read_obo(reader, options, problems, &mut |event, _| match event {
-            OboEvent::Header(clauses) => names.read_header(clauses),
-            OboEvent::Stanza {
-                kind, id, clauses, ..
-            } => {
-                let iri = names.stanza_iri(kind, id, clauses);
-                self.change(&iri, |_| 0);
-                for clause in clauses {
-                    self.add_clause(&iri, clause, &names);
-                }
-            }
+        let mut statements = TableStatements::default();
+        let names = read_obo_statements(reader, options, problems, &mut |quad| {
+            self.add_statement(&quad, &mut statements);
         })?;
-        // A relation may be named as a parent before the stanza that gives its IRI.
-        for (short, iri) in names.aliases {
-            for term in self.terms.values_mut() {
-                if term.parents.remove(&short) {
-                    term.parents.insert(iri.clone());
-                }
-            }
-        }
+        self.conclude(statements, &names);
         Ok(())
     }
 
-    fn add_clause(&mut self, iri: &str, clause: &Clause, names: &OboNames) {
-        let value = clause.value.as_str();
-        match clause.tag.as_str() {
-            "name" => {
-                self.change(iri, |term| term.labels.add(&unescape(value), None));
+    fn add_statement(&mut self, quad: &Quad, statements: &mut TableStatements) {
+        statements.order += 1;
+        let statement = RdfStatement::of(quad);
+        statements.header.note(statements.order, &statement);
+        let NamedOrBlankNode::NamedNode(subject) = &quad.subject else {
+            if self.bytes <= self.limit {
+                self.bytes += statements.expressions.add(quad);
             }
-            "def" => {
-                let Some((text, _)) = quoted_text(value) else {
-                    return;
-                };
-                self.change(iri, |term| term.definitions.add(&unescape(text), None));
+            return;
+        };
+        let subject = subject.as_str();
+        match &quad.object {
+            RdfTerm::Literal(text) => {
+                self.add_text(
+                    subject,
+                    quad.predicate.as_str(),
+                    text.value(),
+                    text.language(),
+                );
             }
-            "is_a" => self.add_parent(iri, &names.iri(identifier(value))),
-            "is_obsolete" if identifier(value) == "true" => self.obsolete(iri),
-            _ => (),
+            RdfTerm::NamedNode(object) => {
+                self.add_link(
+                    subject,
+                    quad.predicate.as_str(),
+                    object.as_str(),
+                    statements,
+                );
+            }
+            RdfTerm::BlankNode(object) => {
+                if let Some(frame) = axiom_frame(quad.predicate.as_str())
+                    && self.bytes <= self.limit
+                {
+                    self.bytes += subject.len() + 64;
+                    let key = term_key(object.as_str());
+                    statements.uses.push((subject.to_owned(), frame, key));
+                }
+            }
+        }
+    }
+
+    fn add_text(&mut self, subject: &str, predicate: &str, text: &str, language: Option<&str>) {
+        match predicate {
+            RDFS_LABEL | SKOS_PREF_LABEL => {
+                self.change(subject, |term| term.labels.add(text, language));
+            }
+            IAO_DEFINITION | SKOS_DEFINITION => {
+                self.change(subject, |term| term.definitions.add(text, language));
+            }
+            OWL_DEPRECATED if is_true(text) => self.change(subject, |term| {
+                term.is_obsolete = true;
+                0
+            }),
+            _ => {
+                if let Some(scope) = synonym_scope(predicate) {
+                    self.add(subject, TermAspect::Synonym, &format!("{scope}: {text}"));
+                } else if predicate.strip_prefix(OBO_IN_OWL) == Some("hasDbXref") {
+                    self.add(subject, TermAspect::Xref, text);
+                }
+            }
+        }
+    }
+
+    fn add_link(
+        &mut self,
+        subject: &str,
+        predicate: &str,
+        object: &str,
+        statements: &mut TableStatements,
+    ) {
+        match predicate {
+            RDF_TYPE if object == OWL_ONTOLOGY => {
+                self.bytes += TERM_BYTES + subject.len();
+                statements.ontologies.insert(subject.to_owned());
+            }
+            RDF_TYPE if declares_term(object) => self.change(subject, |term| {
+                term.is_obsolete |= deprecates(object);
+                term.is_property |= object.ends_with("Property");
+                match characteristic(object) {
+                    Some(name) => term.add(TermAspect::Axiom, &format!("Characteristics: {name}")),
+                    None => 0,
+                }
+            }),
+            RDFS_SUB_CLASS_OF | RDFS_SUB_PROPERTY_OF | SKOS_BROADER => {
+                self.add(subject, TermAspect::Parent, object);
+            }
+            IAO_REPLACED_BY => self.change(subject, |term| {
+                term.replaced_by = Some(object.to_owned());
+                object.len()
+            }),
+            _ => {
+                if predicate.strip_prefix(OBO_IN_OWL) == Some("hasDbXref") {
+                    self.add(subject, TermAspect::Xref, object);
+                } else if let Some(frame) = axiom_frame(predicate) {
+                    self.add(subject, TermAspect::Axiom, &format!("{frame}: <{object}>"));
+                }
+            }
+        }
+    }
+
+    /// Writes the axioms whose expressions are complete now, and resolves short names of relations.
+    fn conclude(&mut self, statements: TableStatements, names: &OboNames) {
+        for (subject, frame, key) in &statements.uses {
+            let Some(expression) = statements.expressions.expression(*key) else {
+                continue;
+            };
+            if *frame == SUB_CLASS_OF && expression.is_relationship {
+                self.add(subject, TermAspect::Relationship, &expression.text);
+            } else {
+                let axiom = format!("{frame}: {}", expression.text);
+                self.add(subject, TermAspect::Axiom, &axiom);
+            }
+        }
+        for iri in &statements.ontologies {
+            self.terms.remove(iri);
+        }
+        let header = statements.header.resolve();
+        let versions = header.versions.into_iter().map(|version| version.value);
+        let licences = header.licences.into_iter().map(|licence| licence.value);
+        self.header = [
+            ("version", versions.collect()),
+            ("imports", header.imports.into_iter().collect()),
+            ("licence", licences.collect()),
+        ]
+        .into();
+        if names.has_aliases() {
+            self.terms
+                .values_mut()
+                .for_each(|term| resolve(term, names));
         }
     }
 
@@ -295,77 +311,77 @@ impl TermTable {
                 }
                 self.change(&iri, |term| {
                     term.is_obsolete |= meta.deprecated == Some(true);
+                    term.is_property |= node.kind.as_deref() == Some("PROPERTY");
                     let definition = meta.definition.and_then(|definition| definition.val);
                     node.lbl.map_or(0, |label| term.labels.add(&label, None))
                         + definition.map_or(0, |text| term.definitions.add(&text, None))
                 });
+                for synonym in meta.synonyms.values() {
+                    let predicate = synonym.pred.as_deref().unwrap_or_default();
+                    let predicate = format!("{OBO_IN_OWL}{predicate}");
+                    let text = synonym.val.as_deref().unwrap_or_default();
+                    self.add_text(&iri, &predicate, text, None);
+                }
+                for xref in meta.xrefs.values() {
+                    let text = xref.val.as_deref().unwrap_or_default();
+                    self.add(&iri, TermAspect::Xref, text);
+                }
             }
             GraphPart::Edge(edge) => {
                 let (Some(sub), Some(obj)) = (edge.sub, edge.obj) else {
                     return;
                 };
-                if matches!(
-                    edge.pred.as_deref(),
-                    Some("is_a" | "subPropertyOf" | RDFS_SUB_CLASS_OF | RDFS_SUB_PROPERTY_OF)
-                ) {
-                    self.add_parent(&names.iri(&sub), &names.iri(&obj));
+                let (sub, obj) = (names.iri(&sub), names.iri(&obj));
+                match edge.pred.as_deref() {
+                    Some("is_a" | "subPropertyOf" | RDFS_SUB_CLASS_OF | RDFS_SUB_PROPERTY_OF) => {
+                        self.add(&sub, TermAspect::Parent, &obj);
+                    }
+                    Some("inverseOf") => {
+                        self.add(&sub, TermAspect::Axiom, &format!("InverseOf: <{obj}>"));
+                    }
+                    Some(relation) if relation.contains(':') => {
+                        let text = format!("<{}> some <{obj}>", names.iri(relation));
+                        self.add(&sub, TermAspect::Relationship, &text);
+                    }
+                    _ => (),
                 }
             }
-            GraphPart::Head { .. } => (),
+            GraphPart::Head { meta, imports, .. } => {
+                let version = meta.and_then(|meta| meta.version);
+                self.header = [
+                    ("version", version.into_iter().collect()),
+                    ("imports", imports.into_iter().collect()),
+                ]
+                .into();
+            }
         }
     }
 }
 
-/// The mapping from OBO identifiers to IRIs, as defined for OBO in OWL.
+/// What a table keeps of the statements to the end of the file.
 #[derive(Default)]
-struct OboNames {
-    ontology: String,
-    /// Namespaces of prefixes that the header declares.
-    spaces: HashMap<String, String>,
-    /// Relations with a short name: the IRI of that name, and the IRI that it stands for. See
-    /// [`OboNames::stanza_iri`].
-    aliases: HashMap<String, String>,
+struct TableStatements {
+    order: u64,
+    header: HeaderFacts,
+    ontologies: HashSet<String>,
+    expressions: ClassExpressions,
+    /// Axioms about a blank node: the term, the frame and the node.
+    uses: Vec<(String, &'static str, u64)>,
 }
 
-impl OboNames {
-    fn read_header(&mut self, clauses: &[Clause]) {
-        for clause in clauses {
-            let mut words = clause.value.split_whitespace();
-            match (clause.tag.as_str(), words.next(), words.next()) {
-                ("ontology", Some(name), _) => name.clone_into(&mut self.ontology),
-                ("idspace", Some(prefix), Some(iri)) => {
-                    self.spaces.insert(prefix.to_owned(), iri.to_owned());
-                }
-                _ => (),
-            }
-        }
-    }
-
-    fn iri(&self, id: &str) -> String {
-        if id.contains("://") {
-            return id.to_owned();
-        }
-        match id.split_once(':') {
-            Some((prefix, local)) => match self.spaces.get(prefix) {
-                Some(space) => format!("{space}{local}"),
-                None => format!("{OBO}{prefix}_{local}"),
-            },
-            None => format!("{OBO}{}#{id}", self.ontology),
-        }
-    }
-
-    /// Returns the IRI of a stanza. A relation with a short name has the IRI of its first
-    /// cross-reference.
-    fn stanza_iri(&mut self, kind: &str, id: &str, clauses: &[Clause]) -> String {
-        let iri = self.iri(id);
-        if kind != "Typedef" || id.contains(':') {
-            return iri;
-        }
-        let Some(xref) = clauses.iter().find(|clause| clause.tag == "xref") else {
-            return iri;
-        };
-        let meant = self.iri(identifier(&xref.value));
-        self.aliases.insert(iri, meant.clone());
-        meant
+/// Gives relations with a short name their IRI.
+fn resolve(term: &mut Term, names: &OboNames) {
+    let parents = std::mem::take(term.values_mut(TermAspect::Parent));
+    let resolved = parents.into_iter().map(|iri| match names.alias(&iri) {
+        Some(meant) => meant.to_owned(),
+        None => iri,
+    });
+    *term.values_mut(TermAspect::Parent) = resolved.collect();
+    for aspect in [TermAspect::Relationship, TermAspect::Axiom] {
+        let values = std::mem::take(term.values_mut(aspect));
+        let resolved = values
+            .into_iter()
+            .map(|text| names.resolved(&text).unwrap_or(text));
+        *term.values_mut(aspect) = resolved.collect();
     }
 }

@@ -75,6 +75,12 @@ impl OntologyFormat {
         )
     }
 
+    /// Returns true if files of the format have a normalised form: RDF formats, and OBO by its mapping.
+    #[must_use]
+    pub fn has_normal_form(self) -> bool {
+        self.is_rdf() || self == Self::Obo
+    }
+
     /// Returns true if files of the format are parsed here, and not only recognised.
     #[must_use]
     pub fn is_parsed(self) -> bool {

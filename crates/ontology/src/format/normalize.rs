@@ -4,6 +4,9 @@
 //! under its name when it is complete. Blank nodes are named `b0`, `b1` and so on in the order of
 //! the file: the same file always gives the same bytes. Two serialisations of one graph may differ
 //! in lines with blank nodes.
+//!
+//! An OBO file is normalised as the statements of its mapping to OWL. Its blank nodes are named by
+//! their content, so that files with the same stanzas in another order give the same bytes.
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Read, Write};
@@ -16,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::canonical::{BlankLabels, write_line};
+use super::obo::{OboNames, read_obo_statements};
 use super::report::FormatProblem;
 use super::sort::LineSorter;
 use super::statement::RdfStatement;
@@ -45,9 +49,9 @@ pub struct NormalizedFile {
 /// The reason why [`normalize`] failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NormalizeError {
-    /// The format has no RDF statements.
-    #[error("{0} has no normalised form: only RDF formats have one")]
-    NotRdf(OntologyFormat),
+    /// The format has neither RDF statements nor a mapping to them.
+    #[error("{0} has no normalised form: only RDF formats and OBO have one")]
+    NoNormalForm(OntologyFormat),
     /// The file is invalid; this is the first error.
     #[error("the file cannot be normalised: {0}")]
     Invalid(FormatProblem),
@@ -62,7 +66,7 @@ pub enum NormalizeError {
 /// about 40 bytes per blank node.
 ///
 /// # Errors
-/// [`NormalizeError`] if the format is not an RDF format, the file has an error, or a file
+/// [`NormalizeError`] if the format has no normalised form, the file has an error, or a file
 /// operation fails. Then `target` is unchanged.
 pub fn normalize(
     reader: impl Read + Send,
@@ -70,8 +74,8 @@ pub fn normalize(
     options: &ReadOptions,
     target: &Path,
 ) -> Result<NormalizedFile, NormalizeError> {
-    if !format.is_rdf() {
-        return Err(NormalizeError::NotRdf(format));
+    if !format.has_normal_form() {
+        return Err(NormalizeError::NoNormalForm(format));
     }
     let directory = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -85,7 +89,12 @@ pub fn normalize(
         has_named_graphs: false,
         statements_with_blank_nodes: 0,
     };
-    collect(reader, format, options, &mut sorter, &mut result)?;
+    if format == OntologyFormat::Obo {
+        let names = collect_obo(reader, options, &mut sorter, &mut result)?;
+        sorter = with_relations_resolved(sorter, directory, &names)?;
+    } else {
+        collect(reader, format, options, &mut sorter, &mut result)?;
+    }
     write_sorted(sorter, directory, target, &mut result)?;
     Ok(result)
 }
@@ -146,6 +155,63 @@ fn collect(
     match problems.errors.into_iter().next() {
         Some(problem) => Err(NormalizeError::Invalid(problem)),
         None => Ok(()),
+    }
+}
+
+/// Collects the statements of an OBO file, and returns the names of the file.
+fn collect_obo(
+    reader: impl Read,
+    options: &ReadOptions,
+    sorter: &mut LineSorter,
+    result: &mut NormalizedFile,
+) -> Result<OboNames, NormalizeError> {
+    let mut problems = FormatProblems::new(&options.limits);
+    let mut line = Vec::new();
+    let mut failure = None;
+    let names = read_obo_statements(reader, options, &mut problems, &mut |quad| {
+        line.clear();
+        write_line(&quad, &mut ContentLabels, &mut line);
+        result.statements_with_blank_nodes += u64::from(RdfStatement::of(&quad).has_blank_node());
+        if failure.is_none() {
+            failure = sorter.push(&line).err();
+        }
+    })?;
+    if let Some(error) = failure {
+        return Err(error.into());
+    }
+    match problems.errors.into_iter().next() {
+        Some(problem) => Err(NormalizeError::Invalid(problem)),
+        None => Ok(names),
+    }
+}
+
+/// Gives relations with a short name their IRI, which stands at the end of an OBO file.
+fn with_relations_resolved(
+    sorter: LineSorter,
+    directory: &Path,
+    names: &OboNames,
+) -> io::Result<LineSorter> {
+    if !names.has_aliases() {
+        return Ok(sorter);
+    }
+    let mut resolved = LineSorter::new(directory, SORT_MEMORY_BYTES);
+    sorter.finish(&mut |line| {
+        let text = std::str::from_utf8(line).unwrap_or_default();
+        match names.resolved(text) {
+            Some(text) => resolved.push(text.as_bytes()),
+            None => resolved.push(line),
+        }
+    })?;
+    Ok(resolved)
+}
+
+/// Keeps labels that name blank nodes by their content.
+struct ContentLabels;
+
+impl BlankLabels for ContentLabels {
+    fn write_label(&mut self, label: &str, line: &mut Vec<u8>) {
+        line.extend_from_slice(b"_:");
+        line.extend_from_slice(label.as_bytes());
     }
 }
 

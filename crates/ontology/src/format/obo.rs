@@ -13,11 +13,15 @@ use super::report::FormatProblem;
 use super::statements::{FormatProblems, shorten};
 use super::{FormatLimits, ReadOptions};
 
+mod names;
+mod statements;
 mod summary;
 mod value;
 
+pub(crate) use names::OboNames;
+pub(crate) use statements::read_obo_statements;
 pub(crate) use summary::validate_obo;
-pub(crate) use value::{identifier, quoted_text, unescape};
+use value::{identifier, quoted_text, unescape};
 
 /// A `tag: value` line of an OBO file.
 #[derive(Debug, Clone, PartialEq, Eq)]

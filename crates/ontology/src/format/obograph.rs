@@ -61,6 +61,8 @@ pub(crate) struct GraphMeta {
     pub deprecated: Option<bool>,
     pub version: Option<String>,
     basic_property_values: CappedList<PropertyValue>,
+    pub synonyms: CappedList<PropertyValue>,
+    pub xrefs: CappedList<PropertyValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -72,7 +74,14 @@ pub(crate) struct PropertyValue {
 
 /// A list that keeps its first [`MAX_LIST`] values.
 #[derive(Debug)]
-struct CappedList<T>(Vec<T>);
+pub(crate) struct CappedList<T>(Vec<T>);
+
+impl<T> CappedList<T> {
+    /// Returns the values that are kept.
+    pub(crate) fn values(&self) -> &[T] {
+        &self.0
+    }
+}
 
 impl<T> Default for CappedList<T> {
     fn default() -> Self {

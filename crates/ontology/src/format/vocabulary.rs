@@ -1,7 +1,14 @@
 //! IRIs with a meaning for a reader of ontologies.
 
+pub(crate) const RDF: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
+pub(crate) const OWL: &str = "http://www.w3.org/2002/07/owl#";
+pub(crate) const OBO_IN_OWL: &str = "http://www.geneontology.org/formats/oboInOwl#";
+pub(crate) const XSD_BOOLEAN: &str = "http://www.w3.org/2001/XMLSchema#boolean";
 pub(crate) const RDF_TYPE: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type";
 pub(crate) const RDFS_LABEL: &str = "http://www.w3.org/2000/01/rdf-schema#label";
+pub(crate) const RDFS_COMMENT: &str = "http://www.w3.org/2000/01/rdf-schema#comment";
+pub(crate) const RDFS_DOMAIN: &str = "http://www.w3.org/2000/01/rdf-schema#domain";
+pub(crate) const RDFS_RANGE: &str = "http://www.w3.org/2000/01/rdf-schema#range";
 pub(crate) const RDFS_SUB_CLASS_OF: &str = "http://www.w3.org/2000/01/rdf-schema#subClassOf";
 pub(crate) const RDFS_SUB_PROPERTY_OF: &str = "http://www.w3.org/2000/01/rdf-schema#subPropertyOf";
 pub(crate) const OWL_ONTOLOGY: &str = "http://www.w3.org/2002/07/owl#Ontology";
@@ -11,9 +18,11 @@ pub(crate) const OWL_IMPORTS: &str = "http://www.w3.org/2002/07/owl#imports";
 pub(crate) const OWL_DEPRECATED: &str = "http://www.w3.org/2002/07/owl#deprecated";
 pub(crate) const OWL_DEPRECATED_CLASS: &str = "http://www.w3.org/2002/07/owl#DeprecatedClass";
 pub(crate) const OWL_DEPRECATED_PROPERTY: &str = "http://www.w3.org/2002/07/owl#DeprecatedProperty";
+pub(crate) const SKOS: &str = "http://www.w3.org/2004/02/skos/core#";
 pub(crate) const SKOS_PREF_LABEL: &str = "http://www.w3.org/2004/02/skos/core#prefLabel";
 pub(crate) const SKOS_DEFINITION: &str = "http://www.w3.org/2004/02/skos/core#definition";
 pub(crate) const SKOS_BROADER: &str = "http://www.w3.org/2004/02/skos/core#broader";
+pub(crate) const IAO_REPLACED_BY: &str = "http://purl.obolibrary.org/obo/IAO_0100001";
 pub(crate) const IAO_DEFINITION: &str = "http://purl.obolibrary.org/obo/IAO_0000115";
 
 /// Types that declare a term.

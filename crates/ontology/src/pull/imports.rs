@@ -66,6 +66,12 @@ impl ImportRounds {
         }
     }
 
+    /// Returns true if imports are followed.
+    #[must_use]
+    pub fn are_followed(&self) -> bool {
+        self.how_far != ImportDepth::None
+    }
+
     /// Returns the number of imports that were not followed because of [`MAX_IMPORTS`].
     #[must_use]
     pub const fn left_out(&self) -> usize {
@@ -115,7 +121,7 @@ impl ImportRounds {
 }
 
 /// Returns an address without the parts in which two spellings may differ.
-fn address(url: &Url) -> String {
+pub(super) fn address(url: &Url) -> String {
     let mut url = url.clone();
     url.set_fragment(None);
     let text = url.as_str().trim_end_matches('/');

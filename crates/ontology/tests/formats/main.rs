@@ -171,6 +171,50 @@ fn normalised_files_are_sorted_and_stable() {
     );
 }
 
+/// Two orders of the same OBO file; the relation is used before the stanza with its IRI.
+const OBO_ORDERS: [&str; 2] = [
+    "format-version: 1.2\ndata-version: 2026-01-01\nontology: x\n\n\
+     [Term]\nid: X:1\nname: one\n\n\
+     [Term]\nid: X:2\nname: two \\\"b\\\"\nsynonym: \"zwei\" EXACT [DE:1]\nis_a: X:1 ! one\n\
+     relationship: part_of X:1 ! one\nxref: Y:9 \"nine\"\nmy_tag: kept\n\n\
+     [Typedef]\nid: part_of\nxref: BFO:0000050\nis_transitive: true\n",
+    "format-version: 1.2\ndata-version: 2026-01-01\nontology: x\n\n\
+     [Typedef]\nid: part_of\nxref: BFO:0000050\nis_transitive: true\n\n\
+     [Term]\nid: X:2\nmy_tag: kept\nname: two \\\"b\\\"\nxref: Y:9 \"nine\"\n\
+     relationship: part_of X:1\nsynonym: \"zwei\" EXACT [DE:1]\nis_a: X:1\n\n\
+     [Term]\nid: X:1\nname: one\n",
+];
+
+#[test]
+fn an_obo_file_is_normalised_by_its_mapping_in_any_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("out.nt");
+    let options = ReadOptions::default();
+    let forms = OBO_ORDERS.map(|text| {
+        normalize(text.as_bytes(), OntologyFormat::Obo, &options, &target).unwrap();
+        std::fs::read_to_string(&target).unwrap()
+    });
+    assert_eq!(forms[0], forms[1]);
+    let obo = "http://purl.obolibrary.org/obo/";
+    for line in [
+        format!("<{obo}X_2> <http://www.w3.org/2000/01/rdf-schema#subClassOf> <{obo}X_1> ."),
+        format!("<{obo}X_2> <http://www.geneontology.org/formats/oboInOwl#my_tag> \"kept\" ."),
+        format!(
+            "<{obo}x.owl> <http://www.w3.org/2002/07/owl#versionIRI> <{obo}x/2026-01-01/x.owl> ."
+        ),
+        "<http://www.w3.org/2002/07/owl#TransitiveProperty> .".to_owned(),
+        format!("<http://www.w3.org/2002/07/owl#onProperty> <{obo}BFO_0000050> ."),
+        "#label> \"two \\\"b\\\"\" .".to_owned(),
+    ] {
+        assert!(forms[0].contains(&line), "{line}\n{}", forms[0]);
+    }
+    assert!(!forms[0].contains("x#part_of"), "{}", forms[0]);
+    // What is written is N-Triples in its own normal form, apart from the labels of blank nodes.
+    let report = read(&forms[0], OntologyFormat::NTriples);
+    assert_eq!(report.outcome, ValidationOutcome::Valid, "{report:?}");
+    assert!(forms[0].lines().is_sorted());
+}
+
 #[test]
 fn a_file_that_cannot_be_normalised_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
@@ -178,7 +222,8 @@ fn a_file_that_cannot_be_normalised_leaves_nothing() {
     let options = ReadOptions::default();
     for (text, format) in [
         ("<a> <b>", OntologyFormat::Turtle),
-        ("id: x", OntologyFormat::Obo),
+        ("[Term]\nname: x\n", OntologyFormat::Obo),
+        ("{}", OntologyFormat::OboGraph),
     ] {
         assert!(normalize(text.as_bytes(), format, &options, &target).is_err());
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);

@@ -366,12 +366,13 @@ pub(crate) fn seconds(length: f64) -> String {
     }
 }
 
-/// Formats a size in the unit that fits.
+/// Formats a size in the unit that fits: `512 B`, `1.5 KiB`, `3.2 GiB`.
+#[must_use]
 #[expect(
     clippy::cast_precision_loss,
     reason = "one digit after the point is shown"
 )]
-pub(crate) fn bytes(size: u64) -> String {
+pub fn bytes(size: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = size as f64;
     let mut unit = 0;

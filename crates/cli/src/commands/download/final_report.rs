@@ -16,13 +16,14 @@ use docstokg_hub::config::show::change_hint;
 use docstokg_hub::forecast::SiteForecast;
 use docstokg_hub::json::whole_millis;
 use docstokg_hub::policy::rate::limit_in_words;
+use docstokg_telemetry::summary::bytes;
 use serde_json::{Value, json};
 
 use super::resume;
 use crate::arguments::GlobalArguments;
 use crate::exit::{self, CommandFailure};
 use crate::telemetry::RunRecording;
-use crate::view::{clock_time, length, plural, size};
+use crate::view::{clock_time, length, plural};
 use crate::{command_line, output};
 
 /// Prints how a run ended, and returns its exit code.
@@ -249,7 +250,7 @@ fn sentence(ended: &RunEnd, report: &RunReport) -> String {
         "docstokg: downloaded {} of {} ({}); {}",
         counts.number(ResultStatus::Downloaded),
         plural(counts.works(), "work"),
-        size(report.bytes_downloaded),
+        bytes(report.bytes_downloaded),
         counts.without_file_in_words()
     );
     if let Some(lines) = counts.lines_in_words() {
