@@ -139,6 +139,15 @@ fn every_line_is_a_row_and_all_counts_agree() {
         .filter(|line| line.contains(", line "))
         .count() as u64;
     assert_eq!(printed_lines, unrecognised.min(3), "{printed}");
+    let summary = program()
+        .arg("summary")
+        .arg(world.path("out"))
+        .env("DOCSTOKG_STATE_DIR", world.path("state"))
+        .output()
+        .expect("the program");
+    let summary = text(&summary.stdout);
+    let repeated = format!("{} repeated in the list", counts["repeated"]);
+    assert!(summary.contains(&repeated), "{summary}");
     // A run without the lists keeps what they said.
     let again = world.run(&["--retry-failed", "--json", "--quiet"]);
     let again: Value = serde_json::from_slice(&again.stdout).expect("JSON");
