@@ -137,6 +137,8 @@ impl fmt::Display for BadLine {
     }
 }
 
+impl std::error::Error for BadLine {}
+
 impl BadLine {
     /// Tells whether the rest of the list behind this line cannot be read.
     #[must_use]

@@ -1,4 +1,4 @@
-//! Licences: free text and addresses as SPDX names.
+//! Licences: SPDX names of texts and addresses.
 
 use serde::{Deserialize, Serialize};
 use spdx::flags::IS_DEPRECATED;
@@ -7,17 +7,17 @@ use spdx::identifiers::LICENSES;
 /// A licence as a source declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceLicence {
-    /// The statement of the source.
+    /// The text of the source.
     #[serde(rename = "stated")]
     pub declared: String,
-    /// Its SPDX name, where the statement is known.
+    /// The SPDX name, if the text is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub spdx: Option<String>,
 }
 
 impl SourceLicence {
-    /// Reads a statement: an SPDX name, an address of a licence, or a label. `None` where it says
-    /// nothing.
+    /// Reads a statement: an SPDX name, an address of a licence, or a label. Returns `None` for a
+    /// text without a licence.
     #[must_use]
     pub fn read(statement: &str) -> Option<Self> {
         let declared = statement.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -88,7 +88,8 @@ fn spdx_of(declared: &str) -> Option<String> {
     spdx_of_words(&text)
 }
 
-/// Finds the SPDX name of a licence by its page at the Open Source Initiative, which is named for it.
+/// Finds the SPDX name of a licence by its page at the Open Source Initiative; the address of the
+/// page has the name.
 fn open_source(page: &str) -> Option<String> {
     let page = page.split(['?', '#']).next().unwrap_or(page);
     let name = [".php", ".html", "-php"]
@@ -148,7 +149,7 @@ fn spdx_of_words(text: &str) -> Option<String> {
             .replace("sharealike", "sa")
             .replace("share-alike", "sa")
             .replace("noderivatives", "nd");
-        // Without a version it is no licence in particular.
+        // A text without a version names no particular licence.
         let (kind, version) = rest.rsplit_once('-')?;
         creative_commons(kind, version)
     })
@@ -189,13 +190,13 @@ const ADDRESSES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The beginnings of the pages of licences at the Open Source Initiative.
+/// Prefixes of the addresses of licences at the Open Source Initiative.
 const OPEN_SOURCE: [&str; 2] = [
     "https://opensource.org/licenses/",
     "https://opensource.org/license/",
 ];
 
-/// Names beside those of SPDX that stand for one licence, words joined by hyphens.
+/// Names that stand for one licence besides those of SPDX, as words joined by hyphens.
 const NAMES: &[(&str, &str)] = &[
     ("cc0", "CC0-1.0"),
     ("cc-0", "CC0-1.0"),

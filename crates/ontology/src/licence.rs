@@ -1,4 +1,4 @@
-//! The list of licences that are accepted.
+//! The list of accepted licences.
 
 use docstokg_lookup::licence::SourceLicence;
 
