@@ -70,7 +70,7 @@ fn a_bibtex_entry_has_names_in_parts_and_its_file() {
 #[test]
 fn a_ris_record_has_one_value_in_each_line() {
     let record = ris::entry(&work(), "papers/");
-    for line in record.trim_end().split("\r\n") {
+    for line in record.trim_end_matches("\r\n").split("\r\n") {
         let (tag, rest) = line.split_at(2);
         assert!(
             tag.bytes().all(|byte| byte.is_ascii_alphanumeric()),
