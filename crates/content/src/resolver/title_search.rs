@@ -1,6 +1,6 @@
 //! The search for a work by its title, at Crossref and then at `OpenAlex`.
 //!
-//! A title is not an identifier: a record is accepted only with [`MatchEvidence`], and the evidence
+//! A title is not an identifier: a record is accepted only with `MatchEvidence`, and the evidence
 //! is recorded. Crossref comes first, because a search there is free. At `OpenAlex` a search costs
 //! ten credits of a small daily budget, and is not sent once the budget is known to be used up.
 

@@ -45,11 +45,10 @@ impl DirectoryWorks {
     /// Prints the status, and the lines of the list that are not works of their own.
     pub(super) fn print(&self) {
         let mut lines = lines(&self.status, terminal_width(&std::io::stdout()));
-        let counts = self.summary.as_ref().and_then(ResultCounts::of_summary);
-        // The status has the known works already.
-        let counts = counts.map(|counts| ResultCounts { known: 0, ..counts });
-        if let Some(other) = counts.and_then(|counts| counts.lines_in_words()) {
-            lines.push(format!("  {other}"));
+        if let Some(mut counts) = self.summary.as_ref().and_then(ResultCounts::of_summary) {
+            // The status has the known works already.
+            counts.known = 0;
+            lines.extend(counts.lines_in_words().map(|other| format!("  {other}")));
         }
         output::line(&(lines.join("\n") + "\n"));
     }
