@@ -48,7 +48,9 @@ impl DirectoryWorks {
         if let Some(mut counts) = self.summary.as_ref().and_then(ResultCounts::of_summary) {
             // The status has the known works already.
             counts.known = 0;
-            lines.extend(counts.lines_in_words().map(|other| format!("  {other}")));
+            if let Some(other) = counts.lines_in_words() {
+                lines.extend(["list".to_owned(), format!("  {other}")]);
+            }
         }
         output::line(&(lines.join("\n") + "\n"));
     }
