@@ -170,7 +170,7 @@ impl Directory {
     }
 
     /// Reads a setting that an earlier run wrote, without locking the directory: a run may be active
-    /// there. `None` if there is none.
+    /// there. `None` if the directory has no such setting.
     #[must_use]
     pub fn read_setting(path: &Path, name: &str) -> Option<String> {
         WorkQueue::read_setting(&path.join(QUEUE_FILE), name)

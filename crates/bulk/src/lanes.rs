@@ -317,7 +317,7 @@ impl<T> WorkLanes<T> {
 
     /// Starts to list all lanes of the file again, because the file may have items that are not
     /// counted here.
-    pub(crate) fn list_anew(&mut self) {
+    pub(crate) fn list_again(&mut self) {
         self.listing = Listing::Open {
             after: None,
             missed: false,

@@ -48,7 +48,7 @@ impl LanePace {
     }
 
     /// Restarts the measurement of the pace.
-    fn begin_anew(&mut self, now: BootInstant) {
+    fn begin_again(&mut self, now: BootInstant) {
         self.ended.clear();
         self.since = now;
     }
@@ -169,20 +169,20 @@ impl LanePaces {
         if self.is_store_lost != is_lost {
             self.is_store_lost = is_lost;
             for pace in self.lanes.values_mut() {
-                pace.begin_anew(now);
+                pace.begin_again(now);
             }
-            self.overall.begin_anew(now);
+            self.overall.begin_again(now);
         }
     }
 
     /// Records that a site is back after a pause. Earlier measurements do not describe the pace
     /// from now on.
     pub(crate) fn note_back(&mut self, site: &SiteKey, now: BootInstant) {
-        self.overall.begin_anew(now);
+        self.overall.begin_again(now);
         for role in Role::ALL {
             let site = SiteKey::clone(site);
             if let Some(pace) = self.lanes.get_mut(&WorkLaneKey::Site { site, role }) {
-                pace.begin_anew(now);
+                pace.begin_again(now);
             }
         }
     }

@@ -52,7 +52,7 @@ impl Interrupts {
     }
 }
 
-/// What is said where signals cannot be caught.
+/// The message if signals cannot be caught.
 const UNCAUGHT: &str = "signals such as Ctrl-C cannot be caught";
 
 /// Catches the signals from now on, on a thread of their own.

@@ -208,7 +208,7 @@ pub fn compare(one: &str, other: &str) -> Likeness {
     if fewer == 0 {
         return Likeness::Unclear;
     }
-    verdict(one.intersection(&other).count(), fewer)
+    likeness_of_share(one.intersection(&other).count(), fewer)
 }
 
 /// Minimum number of words that make a title unique to a work.
@@ -261,7 +261,7 @@ pub fn find_in(title: &str, text: &str) -> Likeness {
     if title.is_empty() || text.len() < 20 || length > LONG_WORD_CHARS * all.len() {
         return Likeness::Unclear;
     }
-    verdict(title.intersection(&text).count(), title.len())
+    likeness_of_share(title.intersection(&text).count(), title.len())
 }
 
 /// Minimum number of letters of a text for a judgement of its readability.
@@ -304,7 +304,7 @@ pub fn has_most_words_of(title: &str, text: &str) -> bool {
 
 /// Returns the [`Likeness`] by the share of common words: three fifths are the same, less than two
 /// fifths are different.
-fn verdict(shared: usize, of: usize) -> Likeness {
+fn likeness_of_share(shared: usize, of: usize) -> Likeness {
     if 5 * shared >= 3 * of {
         Likeness::Same
     } else if 5 * shared >= 2 * of {

@@ -249,10 +249,10 @@ impl docstokg_bulk::job::JobState for WorkState {
     }
 
     fn replan(&mut self) {
-        self.plan_anew();
+        self.plan_again();
     }
 
     fn reopen(&mut self, until: Timestamp) {
-        self.plan_anew_until(until);
+        self.plan_again_at(until);
     }
 }

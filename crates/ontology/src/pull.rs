@@ -265,7 +265,7 @@ impl Pull {
         let job = &self.scheduler.job;
         let items: Vec<NewItem> = asked.into_iter().map(|asked| job.item(asked)).collect();
         // The state of an interrupted pull applies only to the same request.
-        let anew = self.queue().begin_anew(items.clone(), |item, saved| {
+        let anew = self.queue().begin_again(items.clone(), |item, saved| {
             let decode = <PullState as JobState>::decode;
             let now = item.saved_state.as_deref().and_then(decode);
             let known = decode(saved);

@@ -195,8 +195,8 @@ impl LanesWorld {
     }
 
     /// Reports the reply of the file to the lanes.
-    fn tell(&mut self, lanes: &mut WorkLanes<(u8, u8)>, answer: Answer) {
-        match answer {
+    fn tell(&mut self, lanes: &mut WorkLanes<(u8, u8)>, response: Answer) {
+        match response {
             Answer::Listed(found, most) => lanes.listed(found, most, |_| bounds()),
             Answer::Loaded(name, most, found) => {
                 lanes.loaded(&name, most, found.len());
@@ -244,8 +244,8 @@ proptest! {
                 arriving.push(world.make(turn));
             }
             if drawn % 2 == 0 && !arriving.is_empty() {
-                let answer = arriving.swap_remove(drawn / 2 % arriving.len());
-                world.tell(&mut lanes, answer);
+                let response = arriving.swap_remove(drawn / 2 % arriving.len());
+                world.tell(&mut lanes, response);
             }
         }
         prop_assert_eq!(world.started, expected);

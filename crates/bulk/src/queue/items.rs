@@ -28,7 +28,7 @@ pub struct NewItem {
     pub metadata: Option<MetadataRow>,
     /// The name is redacted, so the line must be read again to know the item.
     pub hidden: bool,
-    /// Other people wrote the input, so its URLs must not lead into the private network.
+    /// Set if other people wrote the input: its URLs must not lead into the private network.
     pub untrusted: bool,
     /// The first [`WorkLaneKey`] of the item.
     pub lane: WorkLaneKey,
@@ -88,7 +88,7 @@ pub struct ClaimedItem {
     pub name: String,
     /// The name is redacted, so the input line must be read again.
     pub hidden: bool,
-    /// Other people wrote the input of the item.
+    /// Set if other people wrote the input of the item.
     pub untrusted: bool,
     /// The state of the item, as JSON.
     pub saved_state: Option<String>,
@@ -387,7 +387,7 @@ impl WorkQueue {
     ///
     /// # Errors
     /// Returns a [`QueueError`] if the file cannot be written.
-    pub async fn begin_anew(
+    pub async fn begin_again(
         &self,
         items: Vec<NewItem>,
         is_same: impl Fn(&NewItem, &str) -> bool + Send + 'static,

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::{QueueError, WorkQueue};
 
-/// How long a reader waits for a writer of the queue's file.
+/// Maximum wait of a reader for a writer of the queue's file.
 const READ_PATIENCE: Duration = Duration::from_secs(10);
 
 impl WorkQueue {

@@ -91,7 +91,7 @@ impl<J: Job> Schedule<J> {
             if self.run.context.queue.backlog(None, 1).await?.is_empty() {
                 return Ok(Some(RunEnd::Complete));
             }
-            self.lanes.list_anew();
+            self.lanes.list_again();
             return Ok(None);
         };
         let now = self.run.context.clock.now();

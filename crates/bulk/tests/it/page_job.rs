@@ -70,16 +70,18 @@ impl Pages {
             .deadline(Duration::from_secs(86_400))
             .retry_wait(Duration::ZERO)
             .in_group(Arc::clone(requests));
-        let answer = self.context.hub.fetch(request).await;
-        if matches!(&answer, Err(error) if matches!(error.kind, ErrorKind::Cancelled { .. })) {
+        let response = self.context.hub.fetch(request).await;
+        if matches!(&response, Err(error) if matches!(error.kind, ErrorKind::Cancelled { .. })) {
             return;
         }
         page.attempts += 1;
         page.not_before = None;
-        match answer {
-            Ok(answer) if answer.head.status.is_success() => page.length = Some(answer.body.len()),
-            Ok(answer) => {
-                let wait = answer.head.headers.get("retry-after");
+        match response {
+            Ok(response) if response.head.status.is_success() => {
+                page.length = Some(response.body.len())
+            }
+            Ok(response) => {
+                let wait = response.head.headers.get("retry-after");
                 let wait = wait.and_then(|wait| wait.to_str().ok()?.parse().ok());
                 page.not_before =
                     wait.map(|seconds| self.context.clock.now() + Duration::from_secs(seconds));

@@ -115,15 +115,15 @@ fn read_about(
     database: Option<&Database>,
     about: Option<&str>,
 ) -> Result<AdviceSubject, CommandFailure> {
-    let Some(asked) = about else {
+    let Some(named) = about else {
         return Ok(AdviceSubject::Run(RunChoice::Latest));
     };
-    let path = Path::new(asked);
+    let path = Path::new(named);
     if path.is_dir() {
         let run = super::status::run_id_of(path)?;
         return Ok(AdviceSubject::Run(RunChoice::Named(run)));
     }
-    let choice = RunChoice::parse(Some(asked));
+    let choice = RunChoice::parse(Some(named));
     let is_run = match (database, &choice) {
         (_, RunChoice::Latest | RunChoice::All) => true,
         (Some(database), RunChoice::Named(_)) => match limits::run_id(database, &choice) {
@@ -136,10 +136,10 @@ fn read_about(
     if is_run {
         return Ok(AdviceSubject::Run(choice));
     }
-    match Host::parse(asked) {
-        Ok(host) if asked.contains(['.', ':']) => Ok(AdviceSubject::Host(host)),
+    match Host::parse(named) {
+        Ok(host) if named.contains(['.', ':']) => Ok(AdviceSubject::Host(host)),
         _ => Err(CommandFailure::Usage(format!(
-            "'{asked}' is neither a run, nor a download directory, nor a host; \
+            "'{named}' is neither a run, nor a download directory, nor a host; \
              {} names the runs",
             command_line::command(&["summary", "--list"])
         ))),
@@ -230,7 +230,7 @@ fn add_run(
     }
     let is_asked = |host: &Host| match about {
         AdviceSubject::Run(_) => true,
-        AdviceSubject::Host(asked) => asked == host,
+        AdviceSubject::Host(named) => named == host,
     };
     let unknown = used.iter().filter(|(host, refused)| {
         *refused > 0

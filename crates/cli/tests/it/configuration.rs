@@ -27,7 +27,7 @@ fn check(text: &str) -> (i32, Vec<String>) {
 }
 
 const RESOLVERS: &str = "the resolvers are openalex, unpaywall, arxiv, pmc, crossref, europe_pmc, \
-                         zenodo, figshare, osf, hal, doaj, landing_page, wayback";
+                         zenodo, figshare, osf, hal, doaj, landing_page, title_search, wayback";
 
 #[test]
 fn a_preset_that_does_not_exist_is_a_problem() {

@@ -75,7 +75,7 @@ impl Table {
     }
 
     /// Recognises a table without a header by its first lines. Every line has as many cells, at
-    /// least one column has identifiers, and other cells show that the separator is none of a DOI.
+    /// least one column has identifiers, and other cells show that the separator does not belong to a DOI.
     /// Tells whether the first line is nevertheless a header.
     pub(super) fn from_rows(lines: &[&str]) -> Option<(Self, bool)> {
         [b'\t', b';', b',', b'|']

@@ -58,7 +58,7 @@ pub(super) fn are_misplaced(
             // The stream was decompressed to its end.
             continue;
         }
-        match verdict(source, objects, &mut picture, begin, run)? {
+        match judge_run(source, objects, &mut picture, begin, run)? {
             ZeroJudgement::Misplaced => return Ok(true),
             ZeroJudgement::WholeStream => checked = Some(begin),
             ZeroJudgement::Unclear => {}
@@ -93,7 +93,7 @@ impl ZeroJudgement {
     }
 }
 
-fn verdict(
+fn judge_run(
     source: &mut PdfSource,
     objects: &mut Objects,
     picture: &mut Picture,

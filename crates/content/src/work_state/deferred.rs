@@ -20,7 +20,7 @@ pub(crate) enum AwaitedEvent<'a> {
 impl WorkState {
     /// Plans deferred steps again, because circumstances have changed. A wait that a server
     /// declared still applies.
-    pub fn plan_anew(&mut self) {
+    pub fn plan_again(&mut self) {
         let is_stated = |failure: &Option<ReasonedFailure>| {
             failure.as_ref().is_some_and(|failure| {
                 let cause = failure.cause.as_ref();
@@ -42,7 +42,7 @@ impl WorkState {
     }
 
     /// Plans again the steps that were deferred until `until`, because their host is available.
-    pub(super) fn plan_anew_until(&mut self, until: Timestamp) {
+    pub(super) fn plan_again_at(&mut self, until: Timestamp) {
         for candidate in &mut self.candidates {
             if matches!(candidate.state, TrialState::Later(due, _) if due == until) {
                 candidate.state = TrialState::No;

@@ -120,7 +120,7 @@ impl WorkState {
     }
 
     /// Names the sources that responded and know no file; `None` for fewer than two sources.
-    fn nobody_knows(&self) -> Option<String> {
+    fn is_unknown_everywhere(&self) -> Option<String> {
         let asked = self.asked.iter();
         let knows_nothing = |asked: &&QueriedResolver| {
             let failure = asked.failure.as_ref();
@@ -153,7 +153,7 @@ impl WorkState {
         };
         let mut found = found.cloned().unwrap_or_else(unknown);
         if found.reason == Reason::NotFound && self.ended_by.is_none() {
-            found.detail = self.nobody_knows().unwrap_or(found.detail);
+            found.detail = self.is_unknown_everywhere().unwrap_or(found.detail);
         }
         // The status of a service is not that of the site with the file.
         let of_service = matches!(

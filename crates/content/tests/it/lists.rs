@@ -201,7 +201,7 @@ proptest! {
     /// Lines that open a quote, close one or do both are joined as if every record were read from
     /// its beginning.
     #[test]
-    fn csv_records_are_joined_as_if_each_were_read_anew(
+    fn csv_records_are_joined_as_if_each_were_read_again(
         rows in proptest::collection::vec(
             prop_oneof![60 => Just("a\",\"".to_owned()), 40 => Just("x".to_owned()), 1 => "[a\", ]{1,6}"],
             0..400,

@@ -1,7 +1,7 @@
 //! The next step of a work, against an oracle that knows only the history of what was answered.
 //!
 //! Whatever services and hosts answer: a work ends, it never asks a host before the time that the
-//! host stated, it gives no source up that only holds it back, it asks a bounded number of times,
+//! host declared, it gives no source up that only holds it back, it asks a bounded number of times,
 //! and it ends only when nothing is left to try. A server or an operator that states a time is
 //! believed, however long it is. Only the archive of last resort is given up, when it has failed for
 //! five minutes.
@@ -265,16 +265,16 @@ impl Oracle {
             return state.failed(candidate, failure(Reason::HttpStatus, Some(404)));
         }
         let is_preparing = self.draw(3) == 0;
-        let stated = (self.draw(2) == 0).then(|| self.wait());
+        let declared = (self.draw(2) == 0).then(|| self.wait());
         let wait = self.wait();
         let source = Source::Candidate(candidate);
         let history = self.histories.entry(source).or_default();
         // Only a file that is being prepared counts as asked for.
         let (why, wait) = if is_preparing {
             self.answered += 1;
-            let wait = stated.unwrap_or_else(|| history.unstated_preparation());
+            let wait = declared.unwrap_or_else(|| history.unstated_preparation());
             let failure = failure(Reason::Preparing, Some(202));
-            state.preparing(candidate, failure, stated, now);
+            state.preparing(candidate, failure, declared, now);
             (NotYet::Preparing, wait)
         } else {
             self.uncounted_left -= 1;

@@ -1,5 +1,5 @@
 //! Bulk runs over twenty hosts with limits drawn by chance that nobody told the client, under
-//! virtual time: no work is lost, nothing comes before a stated time, and little is lost of the time
+//! virtual time: no work is lost, nothing comes before a declared time, and little is lost of the time
 //! and the patience of the hosts.
 
 use std::collections::VecDeque;
@@ -53,7 +53,7 @@ struct RandomHost {
     latency: Duration,
     limit: RandomLimit,
     advice: Advice,
-    stated: Stated,
+    declared: Stated,
     outage: Option<Range<Duration>>,
     files: u32,
 }
@@ -81,7 +81,7 @@ impl RandomHost {
             (RandomLimit::Window(count, per), files)
         };
         let is_window = matches!(limit, RandomLimit::Window(..));
-        let stated = if random.f64() < 0.2 && is_window {
+        let declared = if random.f64() < 0.2 && is_window {
             pick(random, &[Stated::Structured, Stated::Triple, Stated::Bare])
         } else {
             Stated::None
@@ -95,7 +95,7 @@ impl RandomHost {
             latency: Duration::from_millis(u64::from(latency)),
             limit,
             advice: pick(random, &[Advice::None, Advice::Seconds, Advice::Seconds]),
-            stated,
+            declared,
             outage,
             #[expect(
                 clippy::cast_possible_truncation,
@@ -203,7 +203,7 @@ impl State {
         let first = self.admitted.front();
         let free = first.map(|at| (*at + Duration::from_secs(u64::from(per))).since(now));
         let reset = free.unwrap_or_default().as_secs_f64().ceil();
-        match host.stated {
+        match host.declared {
             Stated::None => reply,
             Stated::Structured => reply
                 .header(
@@ -293,7 +293,7 @@ fn run_hosts(hosts: &[RandomHost], seed: u64) -> Outcome {
             host.limit,
             host.latency,
             host.advice,
-            host.stated,
+            host.declared,
             host.outage,
             host.files,
         ));

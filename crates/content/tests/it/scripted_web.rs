@@ -60,7 +60,7 @@ impl Script {
             })
             .collect();
         let url = Url::parse(url).unwrap();
-        // As the hub does, where the answer says when to come back.
+        // As the hub does, where the response says when to come back.
         let retry_after = headers
             .get(RETRY_AFTER)
             .and_then(|value| value.to_str().ok());
@@ -75,11 +75,11 @@ impl Script {
             })
         });
         let status = StatusCode::from_u16(status).unwrap();
-        let answer = LookupResponse {
+        let response = LookupResponse {
             disposition,
             ..LookupResponse::new(url, status, headers, body.into())
         };
-        self.answers.push((prefix.to_owned(), Ok(answer)));
+        self.answers.push((prefix.to_owned(), Ok(response)));
         self
     }
 
@@ -148,12 +148,12 @@ impl Responds for Script {
     fn respond(&self, request: LookupRequest) -> Result<LookupResponse, RequestFailure> {
         let url = request.url.to_string();
         self.asked.lock().unwrap().push(request);
-        let answer = self
+        let response = self
             .answers
             .iter()
             .find(|(prefix, _)| url.starts_with(prefix.as_str()))
-            .map(|(_, answer)| answer.clone());
-        answer.unwrap_or_else(|| {
+            .map(|(_, response)| response.clone());
+        response.unwrap_or_else(|| {
             let text = format!("nothing is scripted for {url}");
             Err(RequestFailure::new(Reason::RequestException, text, None))
         })

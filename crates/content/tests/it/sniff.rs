@@ -48,7 +48,7 @@ fn the_end_of_a_pdf_tells_whether_it_is_whole() {
     assert_eq!(pdf_tail(b"cut <html><h1>502"), PdfTail::HtmlTail);
 }
 
-fn verdict(body: &[u8], declared: Option<u64>, expected: ExpectedContent) -> BodyJudgement {
+fn judged(body: &[u8], declared: Option<u64>, expected: ExpectedContent) -> BodyJudgement {
     let length = body.len() as u64;
     judge(
         &ReceivedBody {
@@ -63,55 +63,55 @@ fn verdict(body: &[u8], declared: Option<u64>, expected: ExpectedContent) -> Bod
 }
 
 #[test]
-fn the_verdict_names_the_flaw() {
+fn judgement_names_the_flaw() {
     let pdf = |end: &str| format!("%PDF-1.4 {}{end}", "x".repeat(2000)).into_bytes();
     let rejected = |payload, reason| BodyJudgement::Rejected { payload, reason };
     let (any, wanted) = (ExpectedContent::Anything, ExpectedContent::Pdf);
     assert_eq!(
-        verdict(&pdf("%%EOF"), None, wanted),
+        judged(&pdf("%%EOF"), None, wanted),
         BodyJudgement::Accepted(Payload::Pdf)
     );
     assert_eq!(
-        verdict(&pdf("%%EOF"), Some(7), wanted),
+        judged(&pdf("%%EOF"), Some(7), wanted),
         BodyJudgement::Accepted(Payload::Pdf)
     );
     let length = pdf("").len() as u64;
     for declared in [None, Some(length)] {
         assert_eq!(
-            verdict(&pdf(""), declared, wanted),
+            judged(&pdf(""), declared, wanted),
             rejected(Payload::Pdf, BodyFlaw::PdfEofMissing)
         );
     }
     assert_eq!(
-        verdict(&pdf(""), Some(9999), wanted),
+        judged(&pdf(""), Some(9999), wanted),
         rejected(Payload::Pdf, BodyFlaw::PdfEofMissing)
     );
     assert_eq!(
-        verdict(&pdf("%%EOF</html>"), None, wanted),
+        judged(&pdf("%%EOF</html>"), None, wanted),
         rejected(Payload::Pdf, BodyFlaw::HtmlTailDetected)
     );
     assert_eq!(
-        verdict(b"%PDF-1.4 %%EOF", None, wanted),
+        judged(b"%PDF-1.4 %%EOF", None, wanted),
         rejected(Payload::Pdf, BodyFlaw::PdfTooSmall)
     );
     assert_eq!(
-        verdict(b"", None, any),
+        judged(b"", None, any),
         rejected(Payload::Empty, BodyFlaw::EmptyBody)
     );
     assert_eq!(
-        verdict(b"garbage", None, wanted),
+        judged(b"garbage", None, wanted),
         rejected(Payload::Unknown, BodyFlaw::PdfSniffUnknown)
     );
     assert_eq!(
-        verdict(b"garbage", None, any),
+        judged(b"garbage", None, any),
         BodyJudgement::Accepted(Payload::Unknown)
     );
     assert_eq!(
-        verdict(b"<html>", None, wanted),
+        judged(b"<html>", None, wanted),
         BodyJudgement::Accepted(Payload::Html)
     );
     assert_eq!(
-        verdict(b"<html>", Some(100), any),
+        judged(b"<html>", Some(100), any),
         rejected(Payload::Html, BodyFlaw::LengthMismatch)
     );
 }

@@ -358,7 +358,7 @@ impl TermTable {
     }
 }
 
-/// What a table keeps of the statements to the end of the file.
+/// The statements that a table keeps until the end of the file.
 #[derive(Default)]
 struct TableStatements {
     order: u64,

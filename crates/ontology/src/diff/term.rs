@@ -20,7 +20,7 @@ pub enum TermAspect {
     Parent,
     /// Existential restrictions, as `<RELATION> some <CLASS>`.
     Relationship,
-    /// Other axioms, such as `DisjointWith: <CLASS>`.
+    /// Any other axiom, such as `DisjointWith: <CLASS>`.
     Axiom,
 }
 

@@ -18,7 +18,7 @@ mod pull_again; // pulls into a library that has something already
 mod pull_gates; // what keeps a file out of the library
 mod pull_portals; // portals: final answers, keys that stay where they belong
 mod pull_secrets; // credentials in addresses: used, and never written
-mod pull_versions; // versions and formats that are asked for, and what must not become a version
+mod pull_versions; // versions and formats that are requested for, and what must not become a version
 mod pull_world; // registries and file hosts for them
 mod sources; // every source against answers of its real shape
 mod support; // what tests share

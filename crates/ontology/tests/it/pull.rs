@@ -1,4 +1,4 @@
-//! Pulls from the origin's side: what is asked, how often, and what ends up in the library.
+//! Pulls from the origin's side: what is requested, how often, and what ends up in the library.
 
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ use docstokg_ontology::source::AbsenceReason;
 use docstokg_ontology::wanted_ontology::WantedOntology;
 use docstokg_origin_sim::{OriginScript, Piece, ScriptedReply, Simulation};
 
-use crate::pull_world::{JSONLD, PURL, REGISTRY, World, asked, id, obo, registry, with_registry};
+use crate::pull_world::{
+    JSONLD, PURL, REGISTRY, World, id, obo, registry, requested, with_registry,
+};
 
 #[test]
 fn an_ontology_is_looked_up_fetched_and_stored() {
@@ -19,7 +21,7 @@ fn an_ontology_is_looked_up_fetched_and_stored() {
         [ScriptedReply::ok(obo("releases/2026-06-20", "")).header("etag", "\"one\"")],
     );
     let world = with_registry(&["hp"], purl);
-    let results = world.pull(asked(&["hp"]));
+    let results = world.pull(requested(&["hp"]));
     let result = &results[0];
     assert_eq!(result.status, PullEnding::Fresh, "{result:?}");
     assert_eq!(result.version.as_deref(), Some("releases/2026-06-20"));
@@ -57,15 +59,15 @@ fn nothing_is_transferred_when_nothing_has_changed() {
             _ => ScriptedReply::ok(body.clone()).header("etag", "\"one\""),
         });
     let world = with_registry(&["hp"], purl);
-    assert_eq!(world.pull(asked(&["hp"]))[0].status, PullEnding::Fresh);
-    let again = &world.pull(asked(&["hp"]))[0];
+    assert_eq!(world.pull(requested(&["hp"]))[0].status, PullEnding::Fresh);
+    let again = &world.pull(requested(&["hp"]))[0];
     assert_eq!(again.status, PullEnding::Cached, "{again:?}");
     assert_eq!(world.library().versions(&id("hp")).unwrap().len(), 1);
     let forced = PullOptions {
         force: true,
         ..PullOptions::default()
     };
-    let (_, forced) = world.pull_with(asked(&["hp"]), forced);
+    let (_, forced) = world.pull_with(requested(&["hp"]), forced);
     assert_eq!(
         forced[0].status,
         PullEnding::Cached,
@@ -86,7 +88,7 @@ fn versions_stay_beside_each_other_and_latest_is_switched() {
     );
     let world = with_registry(&["hp"], purl);
     for wanted in [PullEnding::Fresh, PullEnding::Updated, PullEnding::Updated] {
-        assert_eq!(world.pull(asked(&["hp"]))[0].status, wanted);
+        assert_eq!(world.pull(requested(&["hp"]))[0].status, wanted);
     }
     let library = world.library();
     let names: Vec<String> = library
@@ -124,7 +126,7 @@ fn the_registry_is_asked_once_for_many_ontologies() {
         .limit("2/SECOND")
         .handler(|arrival, _| ScriptedReply::ok(obo("1.0", &format!("remark: {}", arrival.path))));
     let world = with_registry(&names, purl);
-    let results = world.pull(asked(&names));
+    let results = world.pull(requested(&names));
     assert!(
         results
             .iter()
@@ -208,7 +210,7 @@ fn an_http_address_that_https_does_not_serve_is_reported_as_upgraded() {
         OriginScript::new("old.example.org").handler(|_, _| ScriptedReply::dead(Piece::Reset));
     let mut world = World::new(vec![registry, purl, old]);
     world.config.prefer_source = vec!["obo".to_owned()];
-    let result = &world.pull(asked(&["hp"]))[0];
+    let result = &world.pull(requested(&["hp"]))[0];
     let detail = result.detail.as_deref().unwrap();
     assert!(
         detail.contains("was tried as https") && detail.contains("old.example.org"),
@@ -232,7 +234,7 @@ fn a_service_and_its_host_are_charged_together() {
     world.config.prefer_source = vec!["ols".to_owned()];
     assert!(
         world
-            .pull(asked(&names))
+            .pull(requested(&names))
             .iter()
             .all(|result| result.status == PullEnding::Fresh)
     );
@@ -244,7 +246,7 @@ fn a_service_and_its_host_are_charged_together() {
     assert_eq!(
         world.ledger().at("www.ebi.ac.uk").len(),
         12,
-        "nothing is asked twice"
+        "nothing is requested twice"
     );
 }
 
@@ -259,7 +261,7 @@ fn the_next_source_is_asked_when_files_fail() {
         OriginScript::new("files.example.org").handler(|_, _| ScriptedReply::ok(obo("1.0", "")));
     let registry = OriginScript::new(REGISTRY).route(JSONLD, [registry(&["hp"])]);
     let world = World::new(vec![registry, purl, ols, files]);
-    let result = &world.pull(asked(&["hp"]))[0];
+    let result = &world.pull(requested(&["hp"]))[0];
     assert_eq!(result.status, PullEnding::Fresh, "{result:?}");
     assert_eq!(result.resolver.as_deref(), Some("ols"));
     let tried: Vec<(&str, Option<AbsenceReason>)> = result
@@ -285,7 +287,7 @@ fn a_plan_fetches_nothing_and_probes_where_asked() {
         probes,
         ..PullOptions::default()
     };
-    let (_, planned) = world.pull_with(asked(&["hp", "ro", "nosuch"]), plan(ProbeMode::Skip));
+    let (_, planned) = world.pull_with(requested(&["hp", "ro", "nosuch"]), plan(ProbeMode::Skip));
     assert!(world.ledger().at(PURL).is_empty());
     assert_eq!(planned[0].status, PullEnding::Planned);
     assert_eq!(
@@ -293,7 +295,7 @@ fn a_plan_fetches_nothing_and_probes_where_asked() {
         Some("https://purl.obolibrary.org/obo/hp.obo")
     );
     assert_eq!(planned[2].reason, Some(AbsenceReason::NotListed));
-    let (_, probed) = world.pull_with(asked(&["hp"]), plan(ProbeMode::Send));
+    let (_, probed) = world.pull_with(requested(&["hp"]), plan(ProbeMode::Send));
     let arrivals = world.ledger().at(PURL);
     assert!(
         arrivals.iter().all(|arrival| arrival.method == "HEAD"),
@@ -307,7 +309,7 @@ fn a_plan_fetches_nothing_and_probes_where_asked() {
     // Nothing newer than the date: left as it is.
     let since = docstokg_hub::policy::retry_after::http_date("Wed, 15 Jul 2026 00:00:00 GMT");
     let (_, results) = world.pull_with(
-        asked(&["hp"]),
+        requested(&["hp"]),
         PullOptions {
             since,
             ..PullOptions::default()
@@ -356,7 +358,7 @@ fn an_outage_is_waited_for_and_a_retry_after_is_obeyed() {
     });
     let mut world = with_registry(&["hp"], purl);
     world.config.prefer_source = vec!["obo".to_owned()];
-    let (ended, results) = world.pull_with(asked(&["hp"]), PullOptions::default());
+    let (ended, results) = world.pull_with(requested(&["hp"]), PullOptions::default());
     assert_eq!(ended, RunEnd::Complete);
     assert_eq!(results[0].status, PullEnding::Fresh, "{:?}", results[0]);
     world.ledger().nothing_before_retry_after(PURL).unwrap();
@@ -372,7 +374,7 @@ fn a_lost_network_is_waited_for_whatever_the_address() {
     world.config.prefer_source = vec!["obo".to_owned()];
     // The registry answers, and nobody has served a file yet at what was an http address.
     world.outage = Duration::from_millis(500)..Duration::from_secs(400);
-    let (ended, results) = world.pull_with(asked(&["hp"]), PullOptions::default());
+    let (ended, results) = world.pull_with(requested(&["hp"]), PullOptions::default());
     assert_eq!(ended, RunEnd::Complete);
     assert_eq!(results[0].status, PullEnding::Fresh, "{:?}", results[0]);
     assert!(world.simulation.elapsed() > Duration::from_secs(400));
@@ -391,7 +393,7 @@ fn behind_a_redirect_the_host_that_asks_to_wait_is_named() {
     ]);
     world.config.prefer_source = vec!["obo".to_owned()];
     let deferred = world.deferred_by(
-        asked(&["hp"]),
+        requested(&["hp"]),
         PullOptions {
             max_wait: Duration::ZERO,
             ..PullOptions::default()
@@ -425,7 +427,7 @@ fn every_ontology_comes_after_an_outage_of_its_host() {
             let registry = OriginScript::new(REGISTRY).route(JSONLD, [registry(&names)]);
             let mut world = World::within(simulation, vec![registry, purl]);
             world.config.prefer_source = vec!["obo".to_owned()];
-            let (ended, results) = world.pull_with(asked(&names), PullOptions::default());
+            let (ended, results) = world.pull_with(requested(&names), PullOptions::default());
             assert_eq!(ended, RunEnd::Complete);
             let lost = results.iter().find(|it| it.status != PullEnding::Fresh);
             assert!(lost.is_none() && results.len() == 30, "{length}: {lost:?}");

@@ -14,7 +14,7 @@ use docstokg_ontology::source::AbsenceReason;
 use docstokg_ontology::wanted_ontology::{FileChecksum, WantedOntology};
 use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use crate::pull_world::{PURL, World, asked, id, obo, with_registry};
+use crate::pull_world::{PURL, World, id, obo, requested, with_registry};
 
 const FILES: &str = "files.example.org";
 
@@ -95,7 +95,7 @@ fn a_new_request_is_not_answered_by_the_state_of_an_interrupted_one() {
     };
     let (ended, results) = world.pull_with(vec![RequestedOntology::new(other)], impatient());
     assert_eq!(ended, RunEnd::Complete);
-    assert_eq!(results.len(), 1, "only what was asked for: {results:?}");
+    assert_eq!(results.len(), 1, "only what was requested for: {results:?}");
     assert_eq!(results[0].version.as_deref(), Some("9"), "{results:?}");
 }
 
@@ -125,9 +125,9 @@ fn what_an_interrupted_pull_finished_is_asked_for_again() {
     let (_, results) = world.pull_with(both, impatient());
     let done = results.iter().find(|result| result.id == "done").unwrap();
     assert_eq!(done.status, PullEnding::Cached, "{done:?}");
-    let asked = world.ledger().at(FILES);
-    assert_eq!(asked.len(), 2, "{asked:?}");
-    assert_eq!(asked[1].header("if-none-match"), Some("\"e\""));
+    let requested = world.ledger().at(FILES);
+    assert_eq!(requested.len(), 2, "{requested:?}");
+    assert_eq!(requested[1].header("if-none-match"), Some("\"e\""));
 }
 
 /// Fails to read whatever comes, as a disk that breaks in the middle of it.
@@ -259,7 +259,7 @@ fn a_version_with_damaged_files_is_replaced() {
         .handler(|_, _| ScriptedReply::ok(obo("1", "")).header("etag", "\"e\""));
     let mut world = with_registry(&["hp"], purl);
     world.config.prefer_source = vec!["obo".to_owned()];
-    world.pull(asked(&["hp"]));
+    world.pull(requested(&["hp"]));
     let library = world.library();
     let original = library.root().join("hp/1/original/hp.obo");
     std::fs::write(&original, "cut").unwrap();
@@ -267,7 +267,7 @@ fn a_version_with_damaged_files_is_replaced() {
         force: true,
         ..PullOptions::default()
     };
-    let (_, results) = world.pull_with(asked(&["hp"]), forced);
+    let (_, results) = world.pull_with(requested(&["hp"]), forced);
     assert!(results[0].status.is_good(), "{results:?}");
     assert_eq!(std::fs::read_to_string(&original).unwrap(), obo("1", ""));
     assert_eq!(library.versions(&id("hp")).unwrap().len(), 1);

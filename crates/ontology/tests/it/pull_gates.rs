@@ -6,7 +6,7 @@ use docstokg_ontology::source::AbsenceReason;
 use docstokg_ontology::wanted_ontology::{FileChecksum, WantedOntology};
 use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use crate::pull_world::{JSONLD, PURL, REGISTRY, World, asked, id, obo, with_registry};
+use crate::pull_world::{JSONLD, PURL, REGISTRY, World, id, obo, requested, with_registry};
 
 #[test]
 fn redirect_to_an_unsafe_address_is_refused() {
@@ -22,7 +22,7 @@ fn redirect_to_an_unsafe_address_is_refused() {
     ] {
         let mut world = with_registry(&["hp"], evil(to));
         world.config.prefer_source = vec!["obo".to_owned()];
-        let result = &world.pull(asked(&["hp"]))[0];
+        let result = &world.pull(requested(&["hp"]))[0];
         assert_eq!(result.reason, Some(AbsenceReason::Gate), "{to}: {result:?}");
         let detail = result.detail.as_deref().unwrap();
         assert!(detail.contains(wanted), "{to}: {detail}");
@@ -38,7 +38,7 @@ fn redirect_to_an_unsafe_address_is_refused() {
         ..Default::default()
     };
     world.config.gate = settings.resolve().unwrap().gate;
-    let result = &world.pull(asked(&["hp"]))[0];
+    let result = &world.pull(requested(&["hp"]))[0];
     assert!(
         result
             .detail
@@ -62,11 +62,11 @@ fn a_licence_that_is_not_accepted_costs_no_download() {
         OriginScript::new(REGISTRY).route(JSONLD, [ScriptedReply::ok(registry.to_string())]);
     let mut world = World::new(vec![registry, purl]);
     world.config.prefer_source = vec!["obo".to_owned()];
-    let result = &world.pull(asked(&["hp"]))[0];
+    let result = &world.pull(requested(&["hp"]))[0];
     assert_eq!(result.reason, Some(AbsenceReason::Licence));
     assert!(world.ledger().at(PURL).is_empty());
     world.config.accept_licenses = vec!["https://hpo.jax.org/app/license".to_owned()];
-    assert_eq!(world.pull(asked(&["hp"]))[0].status, PullEnding::Fresh);
+    assert_eq!(world.pull(requested(&["hp"]))[0].status, PullEnding::Fresh);
 }
 
 #[test]
@@ -140,14 +140,14 @@ fn a_lock_pins_address_version_and_checksum() {
     );
     let mut world = with_registry(&["hp"], purl);
     world.config.prefer_source = vec!["obo".to_owned()];
-    let results = world.pull(asked(&["hp"]));
+    let results = world.pull(requested(&["hp"]));
     let lock = LockFile::of(&results, "now");
     let path = world.path("ontologies.lock.json");
     lock.write(&path).unwrap();
     let lock = LockFile::read(&path).unwrap();
     assert_eq!(lock.entries[0].version.as_deref(), Some("1"));
     let registry_asked = world.ledger().at(REGISTRY).len();
-    // What is in the library already is not asked for.
+    // What is in the library already is not requested for.
     assert_eq!(
         world.pull(RequestedOntology::of_lock(&lock))[0].status,
         PullEnding::Cached
@@ -163,7 +163,7 @@ fn a_lock_pins_address_version_and_checksum() {
     assert_eq!(
         world.ledger().at(REGISTRY).len(),
         registry_asked,
-        "no source is asked"
+        "no source is requested"
     );
     for (text, wanted) in [
         ("{}", "is not a lock file"),

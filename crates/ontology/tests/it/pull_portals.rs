@@ -6,7 +6,7 @@ use docstokg_ontology::pull::PullEnding;
 use docstokg_ontology::source::AbsenceReason;
 use docstokg_origin_sim::{OriginScript, ScriptedReply};
 
-use crate::pull_world::{World, asked, id, obo};
+use crate::pull_world::{World, id, obo, requested};
 
 fn portal(file: ScriptedReply) -> OriginScript {
     OriginScript::new("data.bioontology.org").handler(move |arrival, _| {
@@ -34,12 +34,16 @@ fn a_portals_refusals_are_answers_and_not_repeated() {
         (401, AbsenceReason::Credential),
     ] {
         let world = at_bioportal(ScriptedReply::status(status));
-        let result = &world.pull(asked(&["sty"]))[0];
+        let result = &world.pull(requested(&["sty"]))[0];
         assert_eq!(
             (result.status, result.reason),
             (PullEnding::Failed, Some(reason))
         );
-        assert_eq!(world.ledger().len(), 2, "{status} is not asked for again");
+        assert_eq!(
+            world.ledger().len(),
+            2,
+            "{status} is not requested for again"
+        );
         assert!(!format!("{result:?}").contains("s3cret"));
     }
 }
@@ -49,15 +53,18 @@ fn a_portals_submission_says_whether_anything_changed() {
     let file = ScriptedReply::ok(obo("2026AA", ""))
         .header("content-disposition", "attachment; filename=\"sty.obo\"");
     let world = at_bioportal(file);
-    assert_eq!(world.pull(asked(&["sty"]))[0].status, PullEnding::Fresh);
+    assert_eq!(world.pull(requested(&["sty"]))[0].status, PullEnding::Fresh);
     let latest = world.library().latest(&id("sty")).unwrap().unwrap();
     assert_eq!(latest.manifest.filename, "sty.obo");
     let before = world.ledger().len();
-    assert_eq!(world.pull(asked(&["sty"]))[0].status, PullEnding::Cached);
+    assert_eq!(
+        world.pull(requested(&["sty"]))[0].status,
+        PullEnding::Cached
+    );
     assert_eq!(
         world.ledger().len() - before,
         1,
-        "only the submission is asked for"
+        "only the submission is requested for"
     );
 }
 
@@ -77,7 +84,7 @@ fn a_portal_that_is_too_busy_is_left_alone_until_its_reset() {
     });
     let mut world = World::new(vec![origin]);
     world.config.prefer_source = vec!["bioportal".to_owned()];
-    let result = &world.pull(asked(&["sty"]))[0];
+    let result = &world.pull(requested(&["sty"]))[0];
     assert_eq!(result.status, PullEnding::Fresh, "{result:?}");
     assert!(world.simulation.elapsed() > Duration::from_secs(40));
 }
@@ -105,7 +112,7 @@ fn a_key_does_not_travel_along_a_chain_of_redirects() {
         OriginScript::new("e.example.org").handler(|_, _| ScriptedReply::ok(obo("1", ""))),
     ]);
     world.config.prefer_source = vec!["bioportal".to_owned()];
-    let result = &world.pull(asked(&["sty"]))[0];
+    let result = &world.pull(requested(&["sty"]))[0];
     assert_eq!(result.status, PullEnding::Fresh, "{result:?}");
     assert_eq!(result.final_url.as_deref(), Some("https://e.example.org/5"));
     for arrival in world.ledger().arrivals() {
@@ -155,7 +162,7 @@ fn the_dump_of_lov_stands_in_while_its_api_does_not_answer() {
         });
         let mut world = World::new(vec![lov]);
         world.config.prefer_source = vec!["lov".to_owned()];
-        let results = world.pull(asked(&["foaf", "bare", "nosuch", "near"]));
+        let results = world.pull(requested(&["foaf", "bare", "nosuch", "near"]));
         let foaf = &results[0];
         assert_eq!(foaf.status, PullEnding::Fresh, "{status}: {foaf:?}");
         assert_eq!(foaf.version.as_deref(), Some("2014-01-14"));
@@ -172,6 +179,6 @@ fn the_dump_of_lov_stands_in_while_its_api_does_not_answer() {
         let dumps = arrivals
             .iter()
             .filter(|arrival| arrival.path == "/lov.n3.gz");
-        assert_eq!(dumps.count(), 1, "it is asked for once");
+        assert_eq!(dumps.count(), 1, "it is requested for once");
     }
 }

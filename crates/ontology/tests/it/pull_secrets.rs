@@ -149,8 +149,8 @@ fn signed_by_a_source() -> World {
 #[test]
 fn a_signed_address_that_a_source_named_is_looked_up_again() {
     let world = signed_by_a_source();
-    let asked = || vec![RequestedOntology::new(WantedOntology::new(id("x")))];
-    world.pull_with(asked(), impatient());
+    let requested = || vec![RequestedOntology::new(WantedOntology::new(id("x")))];
+    world.pull_with(requested(), impatient());
     assert_eq!(leaks(world.library().root()), [] as [PathBuf; 0]);
     let (_, left) = world.pull_with(Vec::new(), PullOptions::default());
     assert_eq!(left[0].status, PullEnding::Fresh, "{left:?}");

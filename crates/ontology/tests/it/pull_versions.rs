@@ -11,7 +11,9 @@ use docstokg_ontology::wanted_ontology::{TargetFormat, WantedOntology};
 use docstokg_origin_sim::{OriginScript, ScriptedReply};
 use serde_json::json;
 
-use crate::pull_world::{JSONLD, PURL, REGISTRY, World, asked, id, obo, registry, with_registry};
+use crate::pull_world::{
+    JSONLD, PURL, REGISTRY, World, id, obo, registry, requested, with_registry,
+};
 
 fn version(name: &str, version: &str) -> Vec<RequestedOntology> {
     vec![RequestedOntology::new(WantedOntology {
@@ -110,7 +112,7 @@ fn a_pin_without_a_checksum_is_compared_by_its_version() {
         mode: RunMode::ListOnly,
         ..PullOptions::default()
     };
-    let (_, mut planned) = world.pull_with(asked(&["hp"]), plan);
+    let (_, mut planned) = world.pull_with(requested(&["hp"]), plan);
     for (pinned, is_good) in [("1", false), ("2", true)] {
         planned[0].version = Some(pinned.to_owned());
         let lock = LockFile::of(&planned, "now");
@@ -169,7 +171,7 @@ fn a_plan_goes_on_to_the_next_location_where_a_link_is_dead() {
         probes: ProbeMode::Send,
         ..PullOptions::default()
     };
-    let (_, planned) = world.pull_with(asked(&["hp"]), plan);
+    let (_, planned) = world.pull_with(requested(&["hp"]), plan);
     assert_eq!(planned[0].status, PullEnding::Planned, "{planned:?}");
     assert_eq!(planned[0].resolver.as_deref(), Some("ols"), "{planned:?}");
     assert!(planned[0].notes[0].contains("403"), "{planned:?}");
@@ -191,7 +193,7 @@ fn a_plan_knows_what_a_portal_does_not_give_out() {
         probes: ProbeMode::Send,
         ..PullOptions::default()
     };
-    let (_, planned) = world.pull_with(asked(&["snomedct"]), plan);
+    let (_, planned) = world.pull_with(requested(&["snomedct"]), plan);
     assert_eq!(
         planned[0].reason,
         Some(AbsenceReason::Restricted),

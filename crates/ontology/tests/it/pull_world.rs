@@ -48,7 +48,7 @@ pub(crate) fn id(text: &str) -> OntologyId {
     OntologyId::parse(text).unwrap()
 }
 
-pub(crate) fn asked(names: &[&str]) -> Vec<RequestedOntology> {
+pub(crate) fn requested(names: &[&str]) -> Vec<RequestedOntology> {
     names
         .iter()
         .map(|name| RequestedOntology::new(WantedOntology::new(id(name))))
@@ -124,43 +124,43 @@ impl World {
         config
     }
 
-    pub(crate) fn pull(&self, asked: Vec<RequestedOntology>) -> Vec<PullOutcome> {
-        self.pull_with(asked, PullOptions::default()).1
+    pub(crate) fn pull(&self, requested: Vec<RequestedOntology>) -> Vec<PullOutcome> {
+        self.pull_with(requested, PullOptions::default()).1
     }
 
     pub(crate) fn pull_with(
         &self,
-        asked: Vec<RequestedOntology>,
+        requested: Vec<RequestedOntology>,
         options: PullOptions,
     ) -> (RunEnd, Vec<PullOutcome>) {
         let examiner = Arc::new(FormatExaminer::default());
-        self.pull_examined(asked, options, examiner).unwrap()
+        self.pull_examined(requested, options, examiner).unwrap()
     }
 
     /// Pulls, and returns the ontologies that wait for a host then.
     pub(crate) fn deferred_by(
         &self,
-        asked: Vec<RequestedOntology>,
+        requested: Vec<RequestedOntology>,
         options: PullOptions,
     ) -> Vec<DeferredOntology> {
         let examiner = Arc::new(FormatExaminer::default());
-        self.run_pull(asked, options, examiner).unwrap().2
+        self.run_pull(requested, options, examiner).unwrap().2
     }
 
     /// Pulls with a reader of files that a test brings.
     pub(crate) fn pull_examined(
         &self,
-        asked: Vec<RequestedOntology>,
+        requested: Vec<RequestedOntology>,
         options: PullOptions,
         examiner: Arc<dyn FileExaminer>,
     ) -> Result<(RunEnd, Vec<PullOutcome>), PullError> {
-        let (ended, results, _) = self.run_pull(asked, options, examiner)?;
+        let (ended, results, _) = self.run_pull(requested, options, examiner)?;
         Ok((ended, results))
     }
 
     fn run_pull(
         &self,
-        asked: Vec<RequestedOntology>,
+        requested: Vec<RequestedOntology>,
         options: PullOptions,
         examiner: Arc<dyn FileExaminer>,
     ) -> Result<(RunEnd, Vec<PullOutcome>, Vec<DeferredOntology>), PullError> {
@@ -185,7 +185,7 @@ impl World {
             let (directory, progress) = (workplace.directory(), Arc::default());
             let context = RunContext::begin(&hub, runtime, directory, &progress, "run");
             let pull = Pull::new(context.await.unwrap(), config, library, examiner, options);
-            let ended = match pull.run(asked).await {
+            let ended = match pull.run(requested).await {
                 Ok(ended) => ended,
                 Err(error) => {
                     workplace.close(None);

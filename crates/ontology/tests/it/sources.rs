@@ -30,7 +30,7 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn asked(step: LookupStep<'_>) -> LookupRequest {
+fn requested(step: LookupStep<'_>) -> LookupRequest {
     match step {
         LookupStep::Request(pending) => pending.request,
         other => panic!("asks nothing: {other:?}"),
@@ -92,7 +92,7 @@ fn urls(locations: &[OntologyLocation]) -> Vec<&str> {
 fn obo_products_are_found_by_the_formats_wanted() {
     let (source, settings) = (&obo::Obo, SourceSettings::default());
     let registry = reply(200, fixture("obo/ontologies.jsonld"));
-    let query = asked(source.begin(&wanted("hp"), &settings));
+    let query = requested(source.begin(&wanted("hp"), &settings));
     assert_eq!(
         url(&query),
         "https://obofoundry.org/registry/ontologies.jsonld"
@@ -186,14 +186,14 @@ fn obo_reads_a_snapshot_on_disk() {
         obo_registry: Some("/data/ontologies.jsonld".into()),
         ..SourceSettings::default()
     };
-    let query = asked(obo::Obo.begin(&wanted("hp"), &settings));
+    let query = requested(obo::Obo.begin(&wanted("hp"), &settings));
     assert_eq!(query.file, Some("/data/ontologies.jsonld".into()));
 }
 
 #[test]
 fn ols_locations_are_taken_where_anybody_can_reach_them() {
     let (source, settings) = (&ols::OLS, SourceSettings::default());
-    let query = asked(source.begin(&wanted("HP"), &settings));
+    let query = requested(source.begin(&wanted("HP"), &settings));
     assert_eq!(url(&query), "https://www.ebi.ac.uk/ols4/api/ontologies/hp");
     let any = wanted("x");
     let read = |name: &str| ask(source, &any, &settings, &reply(200, fixture(name)));
@@ -249,7 +249,7 @@ fn with_key() -> SourceSettings {
 fn portals_are_asked_by_submission() {
     let source = named("bioportal").unwrap();
     let settings = with_key();
-    let query = asked(source.begin(&wanted("sty"), &settings));
+    let query = requested(source.begin(&wanted("sty"), &settings));
     assert_eq!(
         url(&query),
         "https://data.bioontology.org/ontologies/STY/latest_submission?display=all"
@@ -346,7 +346,7 @@ fn a_portal_of_the_users_own_is_asked_at_its_address() {
     wanted
         .extras
         .insert("acronym".to_owned(), "Abc/../X".to_owned());
-    let query = asked(source.begin(&wanted, &settings));
+    let query = requested(source.begin(&wanted, &settings));
     assert_eq!(
         url(&query),
         "https://onto.example.org/api/ontologies/Abc%2F..%2FX/latest_submission?display=all"
@@ -356,7 +356,7 @@ fn a_portal_of_the_users_own_is_asked_at_its_address() {
 #[test]
 fn lov_gives_the_newest_version_with_a_file() {
     let (source, settings) = (&lov::Lov, SourceSettings::default());
-    let query = asked(source.begin(&wanted("foaf"), &settings));
+    let query = requested(source.begin(&wanted("foaf"), &settings));
     assert_eq!(
         url(&query),
         "https://lov.linkeddata.es/dataset/lov/api/v2/vocabulary/info?vocab=foaf"
@@ -388,19 +388,19 @@ fn lov_is_not_believed_before_a_control_answers() {
     let no = reply(404, "Not found");
     let first = || source.begin(&unknown, &settings);
     let second = || answer(first(), &no);
-    assert!(url(&asked(second())).starts_with("https://lov.linkeddata.es/dataset/api/v2/"));
+    assert!(url(&requested(second())).starts_with("https://lov.linkeddata.es/dataset/api/v2/"));
     let control = || answer(second(), &no);
-    assert!(url(&asked(control())).ends_with("vocab=skos"));
+    assert!(url(&requested(control())).ends_with("vocab=skos"));
     let listed = answer(control(), &reply(200, "{}"));
     assert_eq!(absent(listed).0, AbsenceReason::NotListed);
     // Where the API does not answer, its dump may.
     let dump = || answer(control(), &no);
-    assert!(url(&asked(dump())).ends_with("/lov.n3.gz"));
+    assert!(url(&requested(dump())).ends_with("/lov.n3.gz"));
     assert!(failed(answer(dump(), &no)).contains("does not answer at present"));
     assert!(failed(answer(first(), &reply(503, ""))).contains("503"));
     // After an outage the dump is the one request.
-    let again = asked(source.begin_again(&unknown, &settings));
-    assert_eq!(url(&again), url(&asked(dump())));
+    let again = requested(source.begin_again(&unknown, &settings));
+    assert_eq!(url(&again), url(&requested(dump())));
 }
 
 #[test]

@@ -78,7 +78,7 @@ async fn sum_up(
     Ok(report)
 }
 
-/// What a run records about itself in its directory.
+/// The facts that a run records about itself in its directory.
 pub(super) struct JobRecord {
     pub(super) is_quiet: bool,
     /// The database with the figures of the run, if it is recorded.

@@ -16,9 +16,9 @@ pub(super) struct InputList {
     pub(super) texts: Vec<String>,
     /// The format, as its flag says.
     pub(super) format: String,
-    /// Whether they were given as untrusted.
+    /// Set if the inputs were given as untrusted.
     pub(super) is_untrusted: bool,
-    /// Whether these are all: stdin cannot be read again, and credentials are not stored.
+    /// Set if the list is complete. Stdin cannot be read again, and credentials are not stored.
     pub(super) is_whole: bool,
 }
 

@@ -47,7 +47,7 @@ pub(super) struct JobOptions {
     untrusted_inputs: BTreeSet<String>,
 }
 
-/// Which sources are asked, as the flags say.
+/// The choice of sources, as the flags have it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct SourceOptions {
@@ -81,7 +81,7 @@ impl Default for JobOptions {
 /// The job of a run: what it uses and stores.
 pub(super) struct JobPlan {
     pub(super) options: JobOptions,
-    /// What the run says about options that it takes over or changes.
+    /// The messages about options that the run takes over or changes.
     pub(super) notices: Vec<String>,
     /// The directory has a stored job.
     pub(super) is_stored: bool,
@@ -92,7 +92,7 @@ pub(super) struct JobPlan {
 }
 
 impl JobOptions {
-    /// Reads the job of a directory; `None` if there is none.
+    /// Reads the job of a directory; `None` if it has no job.
     ///
     /// # Errors
     /// A later version wrote it.

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use crate::exit::CommandFailure;
 
-/// One option, as the directory and the command have it.
+/// An option, as the directory and the command have it.
 pub(super) struct JobOption<'a, T> {
     pub(super) flag: &'static str,
     /// The stored value, which becomes the one that applies.
     pub(super) value: &'a mut T,
     /// The value of a job whose commands leave the flag out.
     pub(super) usual: T,
-    /// What the command says.
+    /// The value of the command, if it has the flag.
     pub(super) given: Option<T>,
     pub(super) shown: fn(&T) -> String,
 }

@@ -40,7 +40,7 @@ fn until(event: &Event, at: BootInstant) -> String {
 /// Describes an event of the cache.
 fn cache(what: &EventKind) -> Option<String> {
     Some(match what {
-        EventKind::CacheMiss => "miss, the origin has to be asked".to_owned(),
+        EventKind::CacheMiss => "miss, the origin has to be requested".to_owned(),
         EventKind::CacheHit { age, .. } => format!("hit, {} s old", age.as_secs()),
         EventKind::CacheRevalidated { .. } => "the stored answer is current".to_owned(),
         EventKind::CacheStale { age, reason, .. } => {
@@ -195,10 +195,10 @@ fn exchange(what: &EventKind) -> Option<String> {
             took,
             retry_after,
         } => {
-            let asked = retry_after
-                .map(|asked| format!(", Retry-After {} s", asked.as_secs()))
+            let requested = retry_after
+                .map(|requested| format!(", Retry-After {} s", requested.as_secs()))
                 .unwrap_or_default();
-            format!("{status} after {:.3} s{asked}", took.as_secs_f64())
+            format!("{status} after {:.3} s{requested}", took.as_secs_f64())
         }
         EventKind::Body { received, took } => {
             format!("{received} bytes in {:.3} s", took.as_secs_f64())
