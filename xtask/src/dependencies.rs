@@ -45,10 +45,6 @@ const ALLOWED_DUPLICATES: &[(&str, &str)] = &[
     ("getrandom", "ring uses 0.2"),
     ("getrandom", "rand 0.9 of oxrdf uses 0.3"),
     ("md-5", "lopdf uses 0.11"),
-    (
-        "num-bigint",
-        "asn1-rs of rcgen, a test dependency, uses 0.4",
-    ),
     ("nom", "x509-parser of rcgen, a test dependency, uses 7"),
     ("quick-xml", "oxrdfxml uses 0.37"),
     ("r-efi", "getrandom in two versions; on UEFI only"),

@@ -4,7 +4,6 @@
 //! queue, so that a list of any length fits.
 
 mod bibtex;
-mod columnar;
 mod csl;
 mod json_ld;
 mod ris;
@@ -36,8 +35,6 @@ pub enum ExportFormat {
     Csl,
     /// The table of all lines.
     Csv,
-    /// The table of all lines, as Parquet.
-    Parquet,
     /// Linked data in the words of schema.org.
     JsonLd,
     /// The metadata file of an RO-Crate.
@@ -46,12 +43,11 @@ pub enum ExportFormat {
 
 impl ExportFormat {
     /// Every format.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 6] = [
         Self::Bibtex,
         Self::Ris,
         Self::Csl,
         Self::Csv,
-        Self::Parquet,
         Self::JsonLd,
         Self::RoCrate,
     ];
@@ -64,7 +60,6 @@ impl ExportFormat {
             Self::Ris => "ris",
             Self::Csl => "csl",
             Self::Csv => "csv",
-            Self::Parquet => "parquet",
             Self::JsonLd => "jsonld",
             Self::RoCrate => "ro-crate",
         }
@@ -74,7 +69,6 @@ impl ExportFormat {
     #[must_use]
     pub const fn file_name(self) -> Option<&'static str> {
         match self {
-            Self::Parquet => Some("results.parquet"),
             Self::RoCrate => Some("ro-crate-metadata.json"),
             _ => None,
         }
@@ -172,7 +166,7 @@ impl TextFormat {
                 end: "\n]}\n",
                 entry: json_ld::entry,
             }),
-            ExportFormat::Csv | ExportFormat::Parquet | ExportFormat::RoCrate => None,
+            ExportFormat::Csv | ExportFormat::RoCrate => None,
         }
     }
 }
@@ -191,7 +185,6 @@ pub async fn export(
 ) -> Result<(), QueueError> {
     match options.format {
         ExportFormat::Csv => write_csv(queue, out).await,
-        ExportFormat::Parquet => write_parquet(queue, out).await,
         ExportFormat::RoCrate => write_crate(queue, options, out).await,
         format => match TextFormat::of(format) {
             Some(layout) => write_texts(queue, options, layout, out).await,
@@ -296,17 +289,6 @@ async fn write_csv(queue: &WorkQueue, mut out: ExportOutput) -> Result<(), Queue
     ResultRow::write_header(&mut out).map_err(&failed)?;
     let mut out = each_row(queue, out, |out, row| row.write_csv(out)).await?;
     out.flush().map_err(failed)
-}
-
-/// Writes the table of results as Parquet.
-///
-/// # Errors
-/// The queue cannot be read, or the output cannot be written.
-pub async fn write_parquet(queue: &WorkQueue, out: ExportOutput) -> Result<(), QueueError> {
-    let failed = unwritable(queue);
-    let writer = columnar::TableWriter::new(out).map_err(&failed)?;
-    let writer = each_row(queue, writer, columnar::TableWriter::row).await?;
-    writer.finish().map_err(failed)
 }
 
 /// An output with the layout of its entries.

@@ -86,8 +86,6 @@ pub struct RunOptions {
     pub cookies: bool,
     /// Files that manifests among the inputs record are reused and not downloaded again.
     pub keeps_recorded_files: bool,
-    /// The table of results is written as Parquet as well.
-    pub parquet: bool,
     /// The extent of a run, such as a dry run.
     pub mode: RunMode,
     /// Maximum wait for paused hosts when no other step is left.
@@ -116,7 +114,6 @@ impl RunOptions {
             untrusted_input: false,
             cookies: false,
             keeps_recorded_files: false,
-            parquet: false,
             mode: RunMode::Full,
             max_wait: Duration::from_secs(3_600),
             limits: serde_json::Value::Null,

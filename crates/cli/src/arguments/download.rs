@@ -78,9 +78,6 @@ pub(crate) struct DownloadArguments {
     pub max: Option<u64>,
     #[command(flatten)]
     pub choice: ResolverFlags,
-    /// Write the table of results as results.parquet, too
-    #[arg(long, help_heading = "Files")]
-    pub parquet: bool,
     /// Name files by their checksum: the same bytes are one file
     #[arg(
         long,

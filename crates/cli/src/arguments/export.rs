@@ -11,13 +11,13 @@ pub(crate) struct ExportArguments {
     /// Directory of the download
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Format: bibtex, ris, csl, csv, parquet, jsonld or ro-crate
+    /// Format: bibtex, ris, csl, csv, jsonld or ro-crate
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     pub to: ExportFormat,
-    /// Write to FILE instead of stdout; parquet and ro-crate have a file in DIR
+    /// Write to FILE instead of stdout; ro-crate has a file in DIR
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Include works without a file; the tables always do
+    /// Include works without a file; csv always does
     #[arg(long)]
     pub all: bool,
 }

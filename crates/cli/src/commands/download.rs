@@ -210,7 +210,6 @@ fn options(
         ignore_robots: job.ignore_robots,
         untrusted_input: arguments.untrusted_input,
         cookies: true,
-        parquet: arguments.parquet,
         keeps_recorded_files: arguments.resume,
         mode: match (arguments.dry_run, arguments.list_only) {
             (true, _) => RunMode::DryRun,

@@ -111,14 +111,6 @@ impl ResultRow<'_> {
         COLUMNS.iter().map(|(name, _)| *name)
     }
 
-    /// Tells whether the column of this number has numbers.
-    #[must_use]
-    pub fn is_number(column: usize) -> bool {
-        COLUMNS
-            .get(column)
-            .is_some_and(|(name, _)| matches!(*name, "line" | "bytes"))
-    }
-
     /// Returns the values, column by column.
     pub fn values(&self) -> impl Iterator<Item = Option<ColumnValue>> + '_ {
         COLUMNS.iter().map(|(_, read)| read(self))

@@ -15,7 +15,7 @@ use docstokg_bulk::queue::{QueueError, WorkQueue};
 use docstokg_hub::files::{beside, write_whole};
 
 use super::{RunOptions, RunReport};
-use crate::export::{ExportedWork, csl_item, each_row, each_work, write_parquet};
+use crate::export::{ExportedWork, csl_item, each_row, each_work};
 use crate::results::{ResultRow, ResultStatus, csv_cell};
 
 /// Maximum number of works of each kind on the page; the files contain all.
@@ -167,12 +167,6 @@ pub async fn deliver(
     let tables = LineTables::create(out).map_err(unwritable)?;
     let tables = each_row(queue, tables, LineTables::take).await?;
     tables.finish().map_err(unwritable)?;
-    if options.parquet {
-        let file = GrowingFile::create(out.join("results.parquet")).map_err(unwritable)?;
-        let GrowingFile { path, part, file } = file;
-        write_parquet(queue, Box::new(file)).await?;
-        std::fs::rename(part, path).map_err(unwritable)?;
-    }
     let lists = WorkLists::create(out).map_err(unwritable)?;
     let lists = each_work(queue, lists, true, WorkLists::take).await?;
     let works = lists.finish().map_err(unwritable)?;
