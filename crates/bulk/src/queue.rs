@@ -9,6 +9,7 @@
 mod commit;
 mod cursors;
 mod items;
+mod lines;
 mod migrate;
 mod reader;
 mod records;
@@ -27,16 +28,17 @@ use commit::Batches;
 
 pub use cursors::QueryCursor;
 pub use items::{AddedItem, ClaimedItem, ItemState, LaneBacklog, NewItem, PutBack};
+pub use lines::{LineCounts, LineRow, NewLine, UnrecognisedLine};
 pub use migrate::Respelling;
 pub use reader::{QueueReader, StoredCounts, StoredFailures, StoredItem, StoredWait};
-pub use records::{AttemptRow, FileRow, ItemEnd, ItemRow, ManifestRow};
-pub use totals::{ItemCounts, QueueTotals};
+pub use records::{AttemptRow, FileRow, ItemEnd, ItemRow, ManifestRow, MetadataRow};
+pub use totals::{ItemCounts, OutcomeTotal, QueueTotals};
 
 /// The name of the queue's file.
 pub(crate) const QUEUE_FILE: &str = "manifest.sqlite3";
 
 /// The version of the tables, as `PRAGMA user_version` has it.
-const TABLES_VERSION: i64 = 11;
+const TABLES_VERSION: i64 = 12;
 
 /// The oldest version whose files can be migrated.
 const OLDEST_SUPPORTED_VERSION: i64 = 8;
@@ -218,8 +220,9 @@ fn open_database(path: &Path, reasons: &[Respelling]) -> Result<Connection, Queu
     }
     if found == 0 {
         let schema = format!(
-            "BEGIN IMMEDIATE; {} PRAGMA user_version = {TABLES_VERSION}; COMMIT;",
-            include_str!("queue/schema.sql")
+            "BEGIN IMMEDIATE; {} {} PRAGMA user_version = {TABLES_VERSION}; COMMIT;",
+            include_str!("queue/schema.sql"),
+            include_str!("queue/lines.sql")
         );
         database.execute_batch(&schema).map_err(failed)?;
     }

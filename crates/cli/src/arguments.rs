@@ -6,6 +6,7 @@
 )]
 
 mod download;
+mod export;
 mod inspect;
 mod serve;
 
@@ -20,6 +21,7 @@ use docstokg_hub::transport::wire::WireOptions;
 use crate::exit::CommandFailure;
 use crate::quantity;
 pub(crate) use download::{DownloadArguments, ResolverFlags};
+pub(crate) use export::ExportArguments;
 pub(crate) use inspect::{
     BreakerArguments, BreakerCommand, CacheArguments, CacheCommand, ConfigArguments, ConfigCommand,
     LimitsArguments, LimitsCommand, StatusArguments, SummaryArguments, WhyArguments,
@@ -60,6 +62,8 @@ pub(crate) enum DocstokgCommand {
     Breaker(BreakerArguments),
     /// Show, check and empty the cache of responses
     Cache(CacheArguments),
+    /// Write the works of a directory for reference managers, tables and knowledge graphs
+    Export(ExportArguments),
     /// Show how a run stands: works, pace, remaining time, and what waits for whom
     Status(StatusArguments),
     /// Show what happened to one work, why it has no file, and what could be done

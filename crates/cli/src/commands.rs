@@ -8,6 +8,7 @@ pub(crate) mod demo;
 mod doctor;
 pub(crate) mod download;
 pub(crate) mod explain;
+pub(crate) mod export;
 pub(crate) mod fetch;
 mod import;
 pub(crate) mod limits;

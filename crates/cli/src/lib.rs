@@ -91,6 +91,7 @@ pub fn docstokg() -> ExitCode {
         DocstokgCommand::Limits(limits) => commands::limits::run(global, limits),
         DocstokgCommand::Breaker(breaker) => commands::breaker::run(global, breaker),
         DocstokgCommand::Cache(cache) => commands::cache::run(global, cache),
+        DocstokgCommand::Export(export) => commands::export::run(global, export),
         DocstokgCommand::Status(status) => commands::status::run(global, status),
         DocstokgCommand::Why(why) => commands::why::run(global, why),
         DocstokgCommand::Summary(summary) => commands::summary::run(global, summary),

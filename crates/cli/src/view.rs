@@ -32,7 +32,7 @@ use hosts::HostObserver;
 pub(crate) use publisher::{ResumeCommands, RunPlaces, StatusPublisher, publish_end};
 use screen::TerminalScreen;
 pub(crate) use screen::{terminal_height, terminal_width};
-pub(crate) use text::{clock_time, length, mebibytes, plural};
+pub(crate) use text::{clock_time, length, plural};
 use waits::WaitLine;
 
 /// The interval between two drawings of a terminal.

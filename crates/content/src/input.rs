@@ -6,6 +6,7 @@
 //! unless the caller names it. Notes may precede records. A bad line is reported with its number,
 //! and reading continues.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -35,6 +36,15 @@ use url::Url;
 
 /// Maximum length of a line or CSV record, in bytes.
 const LINE_LIMIT_BYTES: usize = 64 * 1024;
+
+/// The most of a line that is recorded and shown, in characters.
+const MAX_PREVIEW_CHARS: usize = 200;
+
+/// The most of a line that a message shows, in characters.
+const MAX_SHOWN_CHARS: usize = 60;
+
+/// The longest problem that a message states; `unrecognised.csv` has the longer ones.
+const MAX_SHOWN_PROBLEM_CHARS: usize = 80;
 
 /// The beginning of the message about a list that cannot be read to its end.
 const ENDS_LIST: &str = "the list cannot be read any further";
@@ -74,6 +84,8 @@ pub enum ListFormat {
 pub struct NumberedWork {
     /// The number of the work's line, from 1.
     pub number: u64,
+    /// The beginning of the line, without secrets.
+    pub text: String,
     /// The work.
     pub work: Work,
     /// Messages about the line: fields that could not be read beside a readable field, each with
@@ -102,8 +114,7 @@ pub struct RecordedFile {
 }
 
 /// A line that names no work.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {number}: {problem} (the line begins with: {text_preview})")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
     /// The number of the line, from 1. The number is 0 if the input failed before its first line.
     pub number: u64,
@@ -112,6 +123,21 @@ pub struct BadLine {
     /// The problem of the line.
     pub problem: String,
 }
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = self.number;
+        if self.problem.chars().count() <= MAX_SHOWN_PROBLEM_CHARS || self.text_preview.is_empty() {
+            return write!(f, "line {number}: {}", self.problem);
+        }
+        let mut letters = self.text_preview.chars();
+        let shown: String = letters.by_ref().take(MAX_SHOWN_CHARS).collect();
+        let more = if letters.next().is_some() { "…" } else { "" };
+        write!(f, "line {number}: not recognised: {shown}{more}")
+    }
+}
+
+impl std::error::Error for BadLine {}
 
 impl BadLine {
     /// Tells whether the rest of the list behind this line cannot be read.
@@ -130,6 +156,7 @@ fn line_of(
     match row.and_then(FieldRow::into_work) {
         Ok((work, ignored)) => Ok(NumberedWork {
             number,
+            text: preview(text),
             work,
             ignored,
             said: None,
@@ -141,18 +168,22 @@ fn line_of(
 
 /// Describes a line that names no work.
 fn bad(number: u64, text: &[u8], problem: &str) -> BadLine {
-    let beginning = &text[..text.len().min(400)];
-    let shown: String = String::from_utf8_lossy(beginning)
-        .chars()
-        .take(80)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    let text_preview = docstokg_hub::redact_text(&shown);
     BadLine {
         number,
-        text_preview,
+        text_preview: preview(text),
         problem: problem.to_owned(),
     }
+}
+
+/// Returns how a line begins, in one line and without secrets.
+fn preview(text: &[u8]) -> String {
+    let beginning = &text[..text.len().min(4 * MAX_PREVIEW_CHARS)];
+    let shown: String = String::from_utf8_lossy(beginning)
+        .chars()
+        .take(MAX_PREVIEW_CHARS)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    docstokg_hub::redact_text(shown.trim())
 }
 
 fn unreadable(number: u64, error: &io::Error) -> BadLine {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use url::Url;
 
-use crate::names::file_stem;
+use crate::names::{file_stem, id_slug};
 use crate::work::Work;
 use crate::work_state::ArtifactKind;
 
@@ -21,10 +21,20 @@ pub enum FileLayout {
 /// The directory of files that are named by their hash.
 const BY_HASH: &str = "sha256";
 
+/// The directory of bibliographic metadata.
+const METADATA: &str = "metadata";
+
 /// Returns all directories that may contain files, for every [`FileLayout`].
 pub fn directories(out: &Path) -> impl Iterator<Item = PathBuf> {
     let kinds = ArtifactKind::ALL.into_iter().map(ArtifactKind::as_str);
-    kinds.chain([BY_HASH]).map(move |name| out.join(name))
+    let names = kinds.chain([BY_HASH, METADATA]);
+    names.map(move |name| out.join(name))
+}
+
+/// Returns the path of the metadata of a work below the out directory.
+#[must_use]
+pub fn metadata_path(work_id: &str) -> PathBuf {
+    Path::new(METADATA).join(format!("{}.json", id_slug(work_id)))
 }
 
 /// Returns the path of a file below the output directory.

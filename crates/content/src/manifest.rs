@@ -6,6 +6,7 @@ use docstokg_bulk::queue::{AttemptRow, ManifestRow};
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::json::escape_controls;
 use docstokg_hub::{ResponseHead, redact};
+use docstokg_lookup::licence::SourceLicence;
 use docstokg_policy::canonical;
 use http::HeaderName;
 use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
@@ -136,6 +137,7 @@ struct ManifestRecord<'a> {
     http_status: Option<u16>,
     last_modified: Option<&'a str>,
     license: Option<&'a str>,
+    license_spdx: Option<String>,
     /// The evidence for a work that was found by its title; absent for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     matched_by: Option<&'a str>,
@@ -203,6 +205,7 @@ impl Records {
         let answered = fetched
             .filter(|(head, _)| file.is_some_and(|file| head.url != file.location.url))
             .map(|(head, _)| redact(&head.url));
+        let license = file.and_then(|file| file.location.licence.as_deref());
         let record = ManifestRecord {
             canonical_url: file.map(|file| file.address.canonical.as_str()),
             classification: account.classification,
@@ -218,7 +221,10 @@ impl Records {
             html_paths: [],
             http_status: account.http_status,
             last_modified: header(LAST_MODIFIED),
-            license: file.and_then(|file| file.location.licence.as_deref()),
+            license,
+            license_spdx: license
+                .and_then(SourceLicence::read)
+                .and_then(|licence| licence.expression()),
             matched_by: account.work.matched_by.as_deref(),
             original_url: shown,
             path: file.map(|file| file.path),

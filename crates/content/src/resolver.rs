@@ -36,6 +36,7 @@ mod pmc_bucket;
 mod reply;
 pub mod settings;
 mod spec;
+mod statements;
 mod text_mining;
 pub mod title_search;
 pub mod unpaywall;

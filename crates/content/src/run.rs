@@ -36,8 +36,7 @@ use docstokg_hub::forecast::{RoleDemand, SiteForecast};
 use docstokg_hub::stores::SiteKey;
 
 pub use damaged_files::requeue_damaged;
-pub(crate) use deliverables::link;
-pub use deliverables::{WorkStanding, deliver};
+pub use deliverables::deliver;
 pub use report::{RunReport, report};
 
 use crate::layout::{self, FileLayout};

@@ -61,7 +61,13 @@ const MAX_TITLE_BYTES: usize = 4 << 10;
 /// the length bounded. Returns `None` if the result is empty.
 #[must_use]
 pub fn clean(text: &str) -> Option<String> {
-    let end = (0..=text.len().min(MAX_TITLE_BYTES))
+    plain_text(text, MAX_TITLE_BYTES)
+}
+
+/// Returns the beginning of a text without markup, entities and control characters, with its white
+/// space tidied; `None` when nothing is left.
+pub(crate) fn plain_text(text: &str, max_bytes: usize) -> Option<String> {
+    let end = (0..=text.len().min(max_bytes))
         .rev()
         .find(|end| text.is_char_boundary(*end));
     let mut plain = text[..end.unwrap_or(0)].to_owned();

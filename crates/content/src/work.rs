@@ -10,6 +10,7 @@ use url::Url;
 
 use crate::identifier::{ArxivId, Doi, Identifier, OpenAlexId, Pmcid, Pmid};
 use crate::landing_page::names_another_file;
+use crate::metadata::MetadataStatement;
 use crate::resolver::WorkMention;
 
 /// Maximum number of links to records that are kept for one work.
@@ -287,4 +288,7 @@ pub struct LearnedMetadata {
     /// Links to records of repositories among the locations in the response.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub record_links: Vec<Url>,
+    /// The bibliographic metadata of the response. They are kept beside the work, not in its state.
+    #[serde(skip)]
+    pub statement: Option<Box<MetadataStatement>>,
 }

@@ -12,8 +12,7 @@ use url::Url;
 use crate::identifier::Identifier;
 use crate::reason::{Reason, advice, advice_without_copy, sentence};
 use crate::resolver::{ResolverId, landing, spec, unpaywall};
-use crate::results::ResultStatus;
-use crate::run::link;
+use crate::results::{ResultStatus, link};
 
 /// The most names that are suggested for an unknown one.
 const MAX_NEAREST: usize = 3;

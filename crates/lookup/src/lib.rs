@@ -11,6 +11,7 @@ pub mod credentials;
 pub mod driver;
 pub mod endpoints;
 pub mod hub_sender;
+pub mod licence;
 pub mod message;
 pub mod shared_responses;
 pub mod source_spec;

@@ -378,7 +378,7 @@ fn licences(report: &ValidationReport) -> Vec<String> {
     stated.sort_by_key(|stated| {
         let property = stated.property.to_ascii_lowercase();
         let is_licence = property.contains("license") || property.contains("licence");
-        let read = crate::licence::SourceLicence::read(&stated.value);
+        let read = docstokg_lookup::licence::SourceLicence::read(&stated.value);
         let is_known = read.is_some_and(|licence| licence.spdx.is_some());
         (!is_licence, !is_known)
     });

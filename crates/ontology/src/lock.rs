@@ -220,7 +220,7 @@ impl LockEntry {
             licence: self
                 .license
                 .as_deref()
-                .and_then(crate::licence::SourceLicence::read),
+                .and_then(docstokg_lookup::licence::SourceLicence::read),
             ..OntologyLocation::new(&self.resolver, self.url.clone())
         }
     }

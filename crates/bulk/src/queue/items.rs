@@ -1,9 +1,11 @@
 //! Items in the queue.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 
 use docstokg_policy::time::Timestamp;
 
+use super::lines::{LineWriter, NewLine};
+use super::records::{MetadataRow, insert_metadata};
 use super::{QueueError, WorkQueue};
 use crate::deferral::Deferral;
 use crate::job::JobState;
@@ -20,6 +22,10 @@ pub struct NewItem {
     pub source: String,
     /// The number of the line.
     pub line: u64,
+    /// The line as it is recorded; `None` if lines are not recorded.
+    pub recorded_line: Option<NewLine>,
+    /// The statement of its input about it, if that is kept.
+    pub metadata: Option<MetadataRow>,
     /// The name is redacted, so the line must be read again to know the item.
     pub hidden: bool,
     /// Set if other people wrote the input: its URLs must not lead into the private network.
@@ -39,6 +45,16 @@ pub enum AddedItem {
     Known(i64, ItemState),
 }
 
+impl AddedItem {
+    /// Returns the number of the item.
+    #[must_use]
+    pub const fn id(&self) -> i64 {
+        match self {
+            Self::New(id) | Self::Known(id, _) => *id,
+        }
+    }
+}
+
 /// The state of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemState {
@@ -53,7 +69,7 @@ pub enum ItemState {
 }
 
 impl ItemState {
-    pub(super) fn read(word: &str) -> Self {
+    pub(super) fn decode(word: &str) -> Self {
         match word {
             "leased" => Self::Leased,
             "done" => Self::Done,
@@ -139,27 +155,18 @@ impl WorkQueue {
                  VALUES (?1, ?2, ?3, ?4, ?5, 'queued', ?6, ?7, ?8, ?9) ON CONFLICT (key_hash) DO NOTHING RETURNING id",
             )?;
             let mut known = to.prepare_cached("SELECT id, state FROM items WHERE key_hash = ?1")?;
-            let mut add = |item: NewItem| {
-                let line = i64::try_from(item.line).unwrap_or(i64::MAX);
-                let values = params![
-                    item.key_hash,
-                    item.name,
-                    item.source,
-                    line,
-                    item.hidden,
-                    item.lane,
-                    item.saved_state,
-                    now.as_secs_f64(),
-                    item.untrusted
-                ];
-                let id: Option<i64> = insert.query_row(values, |row| row.get(0)).optional()?;
-                if let Some(id) = id {
-                    return Ok(AddedItem::New(id));
+            let mut lines = LineWriter::new(to, now)?;
+            let mut add = |mut item: NewItem| {
+                let (recorded, metadata) = (item.recorded_line.take(), item.metadata.take());
+                let source = item.source.clone();
+                let added = insert_item(&mut insert, &mut known, &item, now)?;
+                if let Some(line) = recorded {
+                    lines.insert(&source, &line, Ok(added.id()))?;
                 }
-                known.query_row(params![item.key_hash], |row| {
-                    let state = ItemState::read(&row.get::<_, String>(1)?);
-                    Ok(AddedItem::Known(row.get(0)?, state))
-                })
+                if let Some(metadata) = metadata {
+                    insert_metadata(to, added.id(), &metadata)?;
+                }
+                Ok(added)
             };
             items.into_iter().map(&mut add).collect()
         })
@@ -351,7 +358,7 @@ impl WorkQueue {
     pub async fn clear(&self) -> Result<(), QueueError> {
         self.change(|to| {
             to.execute_batch(
-                "DELETE FROM items; DELETE FROM urls; DELETE FROM attempts; DELETE FROM manifests; DELETE FROM summaries; DELETE FROM cursors;",
+                "DELETE FROM items; DELETE FROM urls; DELETE FROM attempts; DELETE FROM manifests; DELETE FROM summaries; DELETE FROM cursors; DELETE FROM lines; DELETE FROM sources; DELETE FROM metadata;",
             )
         })
         .await
@@ -366,6 +373,8 @@ impl WorkQueue {
         self.change(|to| {
             to.execute_batch(
                 "DELETE FROM manifests WHERE item IN (SELECT id FROM items WHERE state IN ('done', 'failed'));
+                 DELETE FROM metadata WHERE item IN (SELECT id FROM items WHERE state IN ('done', 'failed'));
+                 DELETE FROM lines WHERE item IN (SELECT id FROM items WHERE state IN ('done', 'failed'));
                  DELETE FROM attempts WHERE work_id IN (SELECT work_id FROM items WHERE state IN ('done', 'failed'));
                  DELETE FROM items WHERE state IN ('done', 'failed');",
             )
@@ -420,6 +429,35 @@ impl WorkQueue {
         })
         .await
     }
+}
+
+/// Inserts an item, unless one with its key is there.
+fn insert_item(
+    insert: &mut Statement<'_>,
+    known: &mut Statement<'_>,
+    item: &NewItem,
+    now: Timestamp,
+) -> rusqlite::Result<AddedItem> {
+    let line = i64::try_from(item.line).unwrap_or(i64::MAX);
+    let values = params![
+        item.key_hash,
+        item.name,
+        item.source,
+        line,
+        item.hidden,
+        item.lane,
+        item.saved_state,
+        now.as_secs_f64(),
+        item.untrusted
+    ];
+    let id: Option<i64> = insert.query_row(values, |row| row.get(0)).optional()?;
+    if let Some(id) = id {
+        return Ok(AddedItem::New(id));
+    }
+    known.query_row(params![item.key_hash], |row| {
+        let state = ItemState::decode(&row.get::<_, String>(1)?);
+        Ok(AddedItem::Known(row.get(0)?, state))
+    })
 }
 
 /// Lists deferred items with the saved state of each.

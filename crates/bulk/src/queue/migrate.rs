@@ -16,7 +16,7 @@ pub struct Respelling {
 
 /// Migrates a file of version `found`, in one transaction. Reasons got their present spelling in
 /// version 9, lanes their codec in version 10. Version 11 added the trust in the input of an item,
-/// and the table of settings.
+/// and the table of settings; version 12 added the tables of lines and metadata.
 pub(super) fn migrate(
     database: &mut Connection,
     found: i64,
@@ -35,8 +35,23 @@ pub(super) fn migrate(
              CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;",
         )?;
     }
+    if found < 12 {
+        add_lines(&transaction)?;
+    }
     transaction.pragma_update(None, "user_version", TABLES_VERSION)?;
     transaction.commit()
+}
+
+/// Adds the tables of lines and metadata. Earlier versions kept of each item where it was first read,
+/// and no text; several items of one line are its parts.
+fn add_lines(to: &Connection) -> rusqlite::Result<()> {
+    to.execute_batch(include_str!("lines.sql"))?;
+    to.execute_batch(
+        "INSERT INTO sources (name) SELECT source FROM items GROUP BY source ORDER BY min(id);
+         INSERT INTO lines (source, line, part, item, text, problem, read_at)
+         SELECT sources.id, line, row_number() OVER (PARTITION BY source, line ORDER BY items.id) - 1, items.id, work_id, NULL, 0
+         FROM items JOIN sources ON sources.name = items.source;",
+    )
 }
 
 fn respell_reasons(to: &Connection, reasons: &[Respelling]) -> rusqlite::Result<()> {

@@ -119,7 +119,7 @@ impl QueueReader {
             let mut rows = query.query([since.as_secs_f64()])?;
             let mut counts = StoredCounts::default();
             while let Some(row) = rows.next()? {
-                let state = ItemState::read(row.get_ref(0)?.as_str().unwrap_or_default());
+                let state = ItemState::decode(row.get_ref(0)?.as_str().unwrap_or_default());
                 let (is_deferred, items) = (row.get::<_, bool>(1)?, number(row.get(2)?));
                 match (state, is_deferred) {
                     (ItemState::Done, _) => {
@@ -228,7 +228,7 @@ impl QueueReader {
                 .query_row(params![name, doi], |row| {
                     let due: f64 = row.get(4)?;
                     let deferral: Option<String> = row.get(5)?;
-                    let state = ItemState::read(row.get_ref(3)?.as_str().unwrap_or_default());
+                    let state = ItemState::decode(row.get_ref(3)?.as_str().unwrap_or_default());
                     Ok(StoredItem {
                         name: row.get(0)?,
                         source: row.get(1)?,

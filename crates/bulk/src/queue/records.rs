@@ -73,12 +73,29 @@ pub enum ItemEnd {
     Failed(i64, u32),
 }
 
-/// The state of an item, with its latest manifest record.
+/// The statement of one source about an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetadataRow {
+    /// The source.
+    pub source: &'static str,
+    /// When it said so.
+    pub at: Timestamp,
+    /// The statement, as JSON text.
+    pub payload: String,
+}
+
+/// The state of one item, with its latest manifest record.
 #[derive(Clone, Debug)]
 pub struct ItemRow {
-    /// The name of the item.
+    /// The item.
+    pub id: i64,
+    /// The item's name.
     pub name: String,
-    /// The state of the item.
+    /// Requests made for it so far.
+    pub attempts: u32,
+    /// Its state between two steps as JSON of its job, if it has not ended.
+    pub saved_state: Option<String>,
+    /// Its state.
     pub state: ItemState,
     /// The reason why there is no file.
     pub reason: Option<String>,
@@ -86,6 +103,8 @@ pub struct ItemRow {
     pub detail: Option<String>,
     /// The latest manifest record, as JSON text.
     pub record: Option<String>,
+    /// The manifest records of its files, as a JSON array of texts, if it has any.
+    pub files: Option<String>,
 }
 
 /// A file that an item has.
@@ -108,6 +127,27 @@ pub struct FileRow {
 const SELECT_FILES: &str =
     "SELECT item, path, sha256, classification, coalesce(content_length, 0), timestamp FROM manifests
                      WHERE path IS NOT NULL AND sha256 IS NOT NULL";
+
+/// Reads items with their latest manifest records; [`read_item`] reads the rows.
+pub(super) const SELECT_ITEMS: &str = "SELECT items.id, work_id, attempts, CASE WHEN state IN ('queued', 'leased') THEN progress END, state, reason, detail,
+                     (SELECT payload FROM manifests WHERE item = items.id ORDER BY id DESC LIMIT 1),
+                     CASE WHEN state = 'done' THEN (SELECT json_group_array(payload) FROM manifests WHERE item = items.id AND (path IS NOT NULL OR classification = 'cached')) END
+                     FROM items";
+
+/// Reads a row of [`SELECT_ITEMS`].
+pub(super) fn read_item(row: &Row<'_>) -> rusqlite::Result<ItemRow> {
+    Ok(ItemRow {
+        id: row.get(0)?,
+        name: row.get(1)?,
+        attempts: row.get(2)?,
+        saved_state: row.get(3)?,
+        state: ItemState::decode(row.get_ref(4)?.as_str().unwrap_or_default()),
+        reason: row.get(5)?,
+        detail: row.get(6)?,
+        record: row.get(7)?,
+        files: row.get(8)?,
+    })
+}
 
 fn file(row: &Row<'_>) -> rusqlite::Result<FileRow> {
     Ok(FileRow {
@@ -228,18 +268,79 @@ impl WorkQueue {
         mut take: impl FnMut(ItemRow) + Send + 'static,
     ) -> Result<(), QueueError> {
         self.change(move |to| {
-            let mut query = to.prepare(
-                "SELECT work_id, state, reason, detail, (SELECT payload FROM manifests WHERE item = items.id ORDER BY id DESC LIMIT 1) FROM items ORDER BY id",
-            )?;
+            let mut query = to.prepare(&format!("{SELECT_ITEMS} ORDER BY items.id"))?;
             let mut rows = query.query([])?;
             while let Some(row) = rows.next()? {
-                take(ItemRow {
-                    name: row.get(0)?,
-                    state: ItemState::read(row.get_ref(1)?.as_str().unwrap_or_default()),
-                    reason: row.get(2)?,
-                    detail: row.get(3)?,
-                    record: row.get(4)?,
-                });
+                take(read_item(row)?);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Passes the items that no recorded line names to `take`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn each_unlisted_item(
+        &self,
+        mut take: impl FnMut(ItemRow) + Send + 'static,
+    ) -> Result<(), QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare(&format!(
+                "{SELECT_ITEMS} WHERE items.id NOT IN (SELECT item FROM lines WHERE item IS NOT NULL) ORDER BY items.id"
+            ))?;
+            let mut rows = query.query([])?;
+            while let Some(row) = rows.next()? {
+                take(read_item(row)?);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Keeps what a source says about items, each by its number. What it said before is replaced.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn add_metadata(&self, rows: Vec<(i64, MetadataRow)>) -> Result<(), QueueError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.change(move |to| {
+            rows.iter()
+                .try_for_each(|(item, row)| insert_metadata(to, *item, row))
+        })
+        .await
+    }
+
+    /// Returns what sources said about an item: the source, when, and the JSON text.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn metadata_of(
+        &self,
+        item: i64,
+    ) -> Result<Vec<(String, Timestamp, String)>, QueueError> {
+        self.change(move |to| read_metadata(to, item)).await
+    }
+
+    /// Passes all items to `take` as [`WorkQueue::each_item`] does, each with what sources said about
+    /// it.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn each_described_item(
+        &self,
+        mut take: impl FnMut(ItemRow, Vec<(String, Timestamp, String)>) + Send + 'static,
+    ) -> Result<(), QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare(&format!("{SELECT_ITEMS} ORDER BY items.id"))?;
+            let mut rows = query.query([])?;
+            while let Some(row) = rows.next()? {
+                let item = read_item(row)?;
+                let metadata = read_metadata(to, item.id)?;
+                take(item, metadata);
             }
             Ok(())
         })
@@ -274,6 +375,28 @@ impl WorkQueue {
         })
         .await
     }
+}
+
+pub(super) fn insert_metadata(
+    to: &Connection,
+    item: i64,
+    row: &MetadataRow,
+) -> rusqlite::Result<()> {
+    to.prepare_cached(
+        "INSERT OR REPLACE INTO metadata (item, source, timestamp, payload) VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute(params![item, row.source, row.at.as_secs_f64(), row.payload])
+    .map(|_| ())
+}
+
+fn read_metadata(to: &Connection, item: i64) -> rusqlite::Result<Vec<(String, Timestamp, String)>> {
+    let mut query =
+        to.prepare_cached("SELECT source, timestamp, payload FROM metadata WHERE item = ?1")?;
+    let rows = query.query_map([item], |row| {
+        let at = Timestamp::from_secs_f64(row.get(1)?);
+        Ok((row.get(0)?, at, row.get(2)?))
+    })?;
+    rows.collect()
 }
 
 fn insert_attempts(to: &Connection, rows: Vec<AttemptRow>) -> rusqlite::Result<()> {

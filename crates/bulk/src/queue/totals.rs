@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
-use super::{QueueError, WorkQueue};
+use super::{ItemState, QueueError, WorkQueue};
 
 /// The number of items in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +31,21 @@ impl ItemCounts {
     pub const fn ended(self) -> u64 {
         self.done + self.failed
     }
+}
+
+/// Items of one outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutcomeTotal {
+    /// Their state.
+    pub state: ItemState,
+    /// The reason why they have no file.
+    pub reason: Option<String>,
+    /// The status that the reason is about.
+    pub http_status: Option<u16>,
+    /// Their end was recorded by an earlier run.
+    pub is_earlier: bool,
+    /// The number of items.
+    pub items: u64,
 }
 
 /// Sums of the results of items and attempts.
@@ -67,6 +82,35 @@ impl WorkQueue {
                 done: of("done"),
                 failed: of("failed"),
             })
+        })
+        .await
+    }
+
+    /// Counts items by state, reason and status, and by whether `run_id` recorded their end.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn outcomes(&self, run_id: String) -> Result<Vec<OutcomeTotal>, QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare(
+                "SELECT state, reason, status, is_earlier, count(*) FROM (
+                   SELECT items.state AS state, CASE WHEN items.state = 'failed' THEN items.reason END AS reason,
+                          CASE WHEN items.state = 'failed' THEN latest.payload ->> '$.http_status' END AS status,
+                          items.state IN ('done', 'failed') AND latest.run_id IS NOT ?1 AS is_earlier
+                   FROM items LEFT JOIN manifests AS latest
+                   ON latest.id = (SELECT max(id) FROM manifests WHERE item = items.id))
+                 GROUP BY state, reason, status, is_earlier",
+            )?;
+            let rows = query.query_map([run_id], |row| {
+                Ok(OutcomeTotal {
+                    state: ItemState::decode(row.get_ref(0)?.as_str().unwrap_or_default()),
+                    reason: row.get(1)?,
+                    http_status: row.get(2)?,
+                    is_earlier: row.get(3)?,
+                    items: row.get::<_, i64>(4)?.unsigned_abs(),
+                })
+            })?;
+            rows.collect()
         })
         .await
     }

@@ -168,6 +168,8 @@ fn items_that_end_in_one_step_wait_for_their_commits_together() {
         name: number.to_string(),
         source: "list".to_owned(),
         line: number as u64,
+        recorded_line: None,
+        metadata: None,
         hidden: false,
         lane: WorkLaneKey::Start,
         saved_state: None,

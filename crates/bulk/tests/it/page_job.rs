@@ -78,7 +78,7 @@ impl Pages {
         page.not_before = None;
         match response {
             Ok(response) if response.head.status.is_success() => {
-                page.length = Some(response.body.len())
+                page.length = Some(response.body.len());
             }
             Ok(response) => {
                 let wait = response.head.headers.get("retry-after");
@@ -230,6 +230,8 @@ impl ItemFeed for Urls {
             name: url,
             source: "list".to_owned(),
             line: 1,
+            recorded_line: None,
+            metadata: None,
             hidden: false,
             untrusted: false,
             saved_state: None,

@@ -13,6 +13,8 @@ fn item(number: u8) -> NewItem {
         name: format!("work {number}"),
         source: "list".to_owned(),
         line: u64::from(number),
+        recorded_line: None,
+        metadata: None,
         hidden: false,
         untrusted: false,
         lane: WorkLaneKey::Start,

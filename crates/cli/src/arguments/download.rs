@@ -17,8 +17,7 @@ use crate::quantity;
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are flags")]
 pub(crate) struct DownloadArguments {
-    /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files or pipes of them (lines, text,
-    /// CSV, JSON, BibTeX, RIS, EndNote, PubMed, Web of Science); - for stdin
+    /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files or pipes of them; - for stdin
     #[arg(value_name = "INPUT")]
     pub inputs: Vec<String>,
     /// Directory for files and the manifest

@@ -12,7 +12,7 @@ use docstokg_hub::stores::StoreError;
 use docstokg_hub::stores::cache::{
     CacheStats, CacheStore, ListPosition, ListedEntry, RemovedEntries, VerificationReport,
 };
-use docstokg_telemetry::summary::table;
+use docstokg_telemetry::summary::{bytes, table};
 use serde_json::{Value, json};
 
 use crate::arguments::{CacheArguments, CacheCommand, GlobalArguments};
@@ -133,8 +133,8 @@ fn tell_stats(global: &GlobalArguments, stats: &CacheStats, directory: &str) {
     output::line(&format!(
         "{} answers, {} of {} in {directory}",
         stats.entries,
-        mebibytes(stats.bytes),
-        mebibytes(stats.max_bytes)
+        bytes(stats.bytes),
+        bytes(stats.max_bytes)
     ));
 }
 
@@ -150,7 +150,7 @@ fn tell_removed(global: &GlobalArguments, removed: RemovedEntries, host: Option<
     output::line(&format!(
         "removed {} ({})",
         plural(removed.entries, "answer"),
-        mebibytes(removed.bytes)
+        bytes(removed.bytes)
     ));
 }
 
@@ -174,7 +174,7 @@ fn tell_verified(global: &GlobalArguments, verified: &VerificationReport) -> Exi
         output::line(&format!(
             "checked {} answers ({}): {} damaged and removed, {} files without an entry removed",
             verified.entries,
-            mebibytes(verified.bytes),
+            bytes(verified.bytes),
             verified.damaged,
             verified.orphans
         ));
@@ -190,10 +190,4 @@ fn tell_verified(global: &GlobalArguments, verified: &VerificationReport) -> Exi
     } else {
         ExitCode::from(exit::EXIT_FAILED)
     }
-}
-
-fn mebibytes(bytes: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
-    let size = bytes as f64 / f64::from(1 << 20);
-    format!("{size:.1} MiB")
 }

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use docstokg_bulk::progress::{ActiveFile, RunProgress};
+use docstokg_telemetry::summary::bytes;
 use parking_lot::Mutex;
-
-use super::text::mebibytes;
 
 /// Minimum size of a file with lines of its own, in bytes.
 const LARGE_FILE_BYTES: u64 = 50 << 20;
@@ -30,15 +29,15 @@ fn is_large(file: &Arc<ActiveFile>) -> bool {
 
 /// Describes the progress of a file.
 fn sentence(file: &ActiveFile) -> String {
-    let received = mebibytes(file.transfer.received());
+    let received = bytes(file.transfer.received());
     match (file.phase(), file.transfer.expected()) {
         ("downloading", Some(expected)) => format!(
-            "{}: downloading, {received:.0} of {:.0} MiB ({} %)",
+            "{}: downloading, {received} of {} ({} %)",
             file.name,
-            mebibytes(expected),
+            bytes(expected),
             percent(file, 100)
         ),
-        (phase, _) => format!("{}: {phase}, {received:.0} MiB", file.name),
+        (phase, _) => format!("{}: {phase}, {received}", file.name),
     }
 }
 
@@ -85,7 +84,7 @@ mod tests {
         assert!(lines(&progress).is_empty());
         assert!(LargeFiles::default().news(&progress).is_empty());
         file.set_phase("reading");
-        assert_eq!(sentence(&file), "hp: reading, 0 MiB");
+        assert_eq!(sentence(&file), "hp: reading, 0 B");
         drop(file);
         assert!(progress.files().is_empty(), "it is shown while it lives");
     }

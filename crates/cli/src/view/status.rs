@@ -8,9 +8,10 @@ use std::time::Duration;
 use docstokg_bulk::run_snapshot::RunOutcome;
 use docstokg_content::run_status::{RunState, RunStatus, StatusAdvice, StatusWait, WorkCounts};
 use docstokg_hub::clock::Timestamp;
+use docstokg_telemetry::summary::bytes;
 
 use super::activity::activity_text;
-use super::text::{clock_time, length, mebibytes, plural};
+use super::text::{clock_time, length, plural};
 
 /// Maximum hosts that are shown.
 const MAX_HOSTS: usize = 8;
@@ -166,10 +167,10 @@ fn works(status: &RunStatus) -> Vec<String> {
         format!("{}, ", plural(status.files, "file"))
     };
     let mut lines = vec![format!(
-        "downloaded {} of {}{so_far}{known}; {files}{:.1} MiB",
+        "downloaded {} of {}{so_far}{known}; {files}{}",
         works.downloaded,
         plural(works.all, "work"),
-        mebibytes(status.bytes)
+        bytes(status.bytes)
     )];
     if works.without_file > 0 {
         let parts = [

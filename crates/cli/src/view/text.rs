@@ -1,8 +1,9 @@
-//! Progress, counts, times and sizes as text.
+//! Progress, counts and times as text.
 
 use std::time::Duration;
 
 use docstokg_hub::clock::Timestamp;
+use docstokg_telemetry::summary::bytes;
 
 use super::ViewState;
 use crate::program;
@@ -32,9 +33,9 @@ pub(super) fn progress(state: &ViewState) -> String {
         String::new()
     };
     let files = format!(
-        "{}, {:.1} MiB",
+        "{}, {}",
         plural(counters.files, "file"),
-        mebibytes(counters.bytes)
+        bytes(counters.bytes)
     );
     format!("{files}{deferred}, {} elapsed{left}", length(state.elapsed))
 }
@@ -69,15 +70,6 @@ pub(super) fn plain(state: &ViewState) -> String {
         program::running().items(),
         progress(state)
     )
-}
-
-/// Converts bytes to MiB.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "one digit after the point is shown"
-)]
-pub(crate) fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
 }
 
 /// Formats a duration, rounded up to seconds or down to minutes.

@@ -36,7 +36,7 @@ fn a_list_becomes_files_a_manifest_and_a_report() {
         assert_eq!(report[key], value, "{key}: {report}");
     }
     assert!(
-        text(&ran.stderr).contains("line 2: 'nonsense here'"),
+        text(&ran.stderr).contains("line 2: not recognised: nonsense here"),
         "{}",
         text(&ran.stderr)
     );

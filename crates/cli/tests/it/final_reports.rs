@@ -97,15 +97,16 @@ fn a_run_leaves_a_report_and_a_list_of_missing_works() {
     let printed = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(1), "{printed}");
     assert!(
-        printed.contains("downloaded 1 of 3 works") && printed.contains("2 not found"),
+        printed.contains("downloaded 1 of 3 works")
+            && printed.contains("2 without a file: 2 failed"),
         "{printed}"
     );
     let missing = std::fs::read_to_string(world.path("out/missing.csv")).expect("a list");
     let lines: Vec<&str> = missing.lines().collect();
-    assert_eq!(lines[0], "id,title,reason,link");
+    assert_eq!(lines[0], "id,title,reason,link,host,until");
     assert_eq!(
         lines[1],
-        "http://a.example/missing/2.pdf,,the link is dead (404),http://a.example/missing/2.pdf"
+        "http://a.example/missing/2.pdf,,the link is dead (404),http://a.example/missing/2.pdf,,"
     );
     assert_the_report_has_its_tiles(&world);
     let references: Value = serde_json::from_str(
@@ -185,8 +186,7 @@ fn a_dry_run_prints_how_many_works_are_known_and_how_many_are_to_download() {
     ]);
     let printed = text(&ran.stderr);
     assert!(
-        printed
-            .contains("dry run: 2 works, 1 known from an earlier run, 1 duplicate; 1 to download"),
+        printed.contains("dry run: 2 works, 1 known from an earlier run; 1 to download"),
         "{printed}"
     );
     assert!(

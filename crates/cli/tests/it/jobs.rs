@@ -431,7 +431,10 @@ fn a_directory_of_an_earlier_version_is_continued_and_that_is_said() {
     assert_eq!(world.run(&first).status.code(), Some(1));
     let database = rusqlite::Connection::open(world.path("out/manifest.sqlite3")).expect("a queue");
     database
-        .execute_batch("DROP TABLE settings; ALTER TABLE items DROP COLUMN untrusted; PRAGMA user_version = 10;")
+        .execute_batch(
+            "DROP TABLE settings; DROP TABLE sources; DROP TABLE lines; DROP TABLE metadata;
+             ALTER TABLE items DROP COLUMN untrusted; PRAGMA user_version = 10;",
+        )
         .expect("an earlier version");
     drop(database);
     let ran = world.run(&["--resume", "--untrusted-input"]);

@@ -111,7 +111,7 @@ fn versions_of_an_arxiv_work_are_works_of_their_own() {
         "--dry-run",
     ]);
     assert!(
-        said(&ran).contains("dry run: 2 works, 1 duplicate"),
+        said(&ran).contains("dry run: 2 works, 1 repeated in the list"),
         "{}",
         said(&ran)
     );

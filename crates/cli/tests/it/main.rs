@@ -32,6 +32,8 @@ mod help_and_usage;
 mod run_status;
 // The figures of a run.
 mod summary;
+// the lines of lists, results.csv, and exports
+mod results;
 // State that processes share.
 mod shared_state;
 // The commands of an operator.

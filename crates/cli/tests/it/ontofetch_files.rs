@@ -435,7 +435,7 @@ fn a_large_file_is_shown_while_it_comes_and_while_it_is_read() {
         .filter(|line| line.contains("a: downloading, "))
         .collect();
     assert!(shown.len() >= 2, "{}", ran.err);
-    assert!(shown[0].contains(" of 54 MiB ("), "{}", ran.err);
+    assert!(shown[0].contains(" of 54.0 MiB ("), "{}", ran.err);
     // At most a line for each tenth.
     assert!(shown.len() <= 10, "{}", ran.err);
 }

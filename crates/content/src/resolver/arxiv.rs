@@ -14,6 +14,7 @@ use super::order::Preset;
 use super::reply::sort;
 use super::settings::Settings;
 use super::spec::{EarlyPosition, IdentifierNeed, ResolverSpec};
+use super::statements;
 use super::{BatchStep, FoundLocations, LookupOutcome, Resolver, ResolverId, Step, each};
 use crate::identifier::{ArxivId, Doi, Identifier};
 use crate::location::{CandidateLocation, LocationOffer};
@@ -150,6 +151,7 @@ fn learned(entry: &AtomEntry) -> LearnedMetadata {
     if let Some(doi) = entry.doi.as_deref().and_then(|doi| doi.parse::<Doi>().ok()) {
         learned.identifiers.insert(Identifier::Doi(doi));
     }
+    learned.statement = Some(Box::new(statements::of_arxiv(entry, &learned)));
     learned
 }
 

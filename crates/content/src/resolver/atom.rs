@@ -18,6 +18,11 @@ pub(super) struct AtomEntry {
     pub(super) title: Option<String>,
     pub(super) year: Option<i32>,
     pub(super) doi: Option<String>,
+    pub(super) authors: Vec<String>,
+    /// When the first version was published.
+    pub(super) published: String,
+    pub(super) summary: String,
+    pub(super) journal: String,
 }
 
 /// The texts of an entry while the feed is read.
@@ -28,6 +33,9 @@ struct EntryDraft {
     published: String,
     summary: String,
     doi: String,
+    journal: String,
+    authors: Vec<String>,
+    author: String,
 }
 
 /// Reads an [`AtomFeed`]. Returns `None` if the body is not a feed, or ends too early.
@@ -37,6 +45,15 @@ pub(super) fn parse(body: &[u8]) -> Option<AtomFeed> {
     let mut complaint = None;
     let root = walk(body, |step| match step {
         XmlStep::Text([_, parent, field], text) if parent == "entry" => draft.append(field, text),
+        XmlStep::Text([_, entry, author, field], text)
+            if entry == "entry" && author == "author" && field == "name" =>
+        {
+            draft.author.push_str(text);
+        }
+        XmlStep::End([_, _, name]) if name == "author" => {
+            let author = std::mem::take(&mut draft.author);
+            draft.authors.push(author);
+        }
         XmlStep::End([_, name]) if name == "entry" => {
             let done = std::mem::take(&mut draft);
             if done.id.contains("/api/errors") {
@@ -44,7 +61,7 @@ pub(super) fn parse(body: &[u8]) -> Option<AtomFeed> {
                     title(&done.summary).unwrap_or_else(|| "an error without message".to_owned()),
                 );
             } else {
-                entries.extend(entry(&done));
+                entries.extend(entry(done));
             }
         }
         _ => {}
@@ -60,13 +77,14 @@ impl EntryDraft {
             "published" => &mut self.published,
             "summary" => &mut self.summary,
             "doi" => &mut self.doi,
+            "journal_ref" => &mut self.journal,
             _ => return,
         };
         field.push_str(text);
     }
 }
 
-fn entry(draft: &EntryDraft) -> Option<AtomEntry> {
+fn entry(draft: EntryDraft) -> Option<AtomEntry> {
     let doi = draft.doi.trim();
     Some(AtomEntry {
         id: draft.id.parse().ok()?,
@@ -77,5 +95,9 @@ fn entry(draft: &EntryDraft) -> Option<AtomEntry> {
             .get(..4)
             .and_then(|year| year.parse().ok()),
         doi: (!doi.is_empty()).then(|| doi.to_owned()),
+        authors: draft.authors,
+        published: draft.published,
+        summary: draft.summary,
+        journal: draft.journal,
     })
 }

@@ -21,6 +21,7 @@ use super::reply::{
 };
 use super::settings::Settings;
 use super::spec::ResolverSpec;
+use super::statements;
 use super::text_mining;
 use super::{
     BatchStep, LookupOutcome, RequestFailure, Resolver, ResolverId, Step, WorkLookupStep, each,
@@ -73,8 +74,8 @@ pub static SPEC: ResolverSpec = ResolverSpec {
 /// Maximum number of DOIs in one list.
 const MAX_DOIS_PER_LIST: usize = 50;
 
-/// The fields that are read from a list.
-const FIELDS: &str = "DOI,title,issued,link,license,resource,relation";
+/// The fields we read of a list.
+const FIELDS: &str = "DOI,title,issued,link,license,resource,relation,author,container-title,publisher,volume,issue,page,article-number,ISSN,type,abstract,published";
 
 /// The [`Resolver`] that queries Crossref, and `DataCite` for the DOIs that Crossref does not know.
 #[derive(Debug)]
@@ -197,6 +198,7 @@ fn read(settings: &Settings, work: &Value) -> LookupOutcome {
             _ => {}
         }
     }
+    learned.statement = Some(Box::new(statements::of_crossref(work, &learned)));
     let mut ranked: Vec<(u8, CandidateLocation)> = items(work, "/link")
         .iter()
         .filter_map(|link| mining_link(settings, work, link))

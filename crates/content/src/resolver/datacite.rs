@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::reply::{doi_path, items, learn_link, record, text, title, year};
 use super::settings::Settings;
-use super::{LookupOutcome, Step, WorkLookupStep, arxiv, crossref};
+use super::{LookupOutcome, Step, WorkLookupStep, arxiv, crossref, statements};
 use crate::identifier::Doi;
 use crate::location::{CandidateLocation, LocationOffer, distinct, link};
 use crate::work::LearnedMetadata;
@@ -40,6 +40,7 @@ fn read(settings: &Settings, work: &Value) -> LookupOutcome {
         year: year(work, "/publicationYear"),
         ..LearnedMetadata::default()
     };
+    learned.statement = Some(Box::new(statements::of_datacite(work, &learned)));
     let licence = text(work, "/rightsList/0/rightsIdentifier")
         .or_else(|| text(work, "/rightsList/0/rightsUri"))
         .map(str::to_owned);

@@ -10,7 +10,9 @@ use super::arxiv;
 use super::reply::{items, learn_link, location_at, record, text, title, year};
 use super::settings::Settings;
 use super::spec::{EarlyPosition, IdentifierNeed, ResolverSpec};
-use super::{BatchStep, LookupOutcome, Resolver, ResolverId, Step, WorkLookupStep, each};
+use super::{
+    BatchStep, LookupOutcome, Resolver, ResolverId, Step, WorkLookupStep, each, statements,
+};
 use crate::identifier::{Doi, Identifier, Pmcid};
 use crate::location::{CandidateLocation, LocationOffer, best_first};
 use crate::work::{LearnedMetadata, Work};
@@ -99,6 +101,7 @@ impl EuropePmc {
 
     fn read(&self, result: &Value) -> LookupOutcome {
         let mut learned = learned(result);
+        learned.statement = Some(Box::new(statements::of_europe_pmc(result, &learned)));
         let licence = text(result, "/license").map(str::to_owned);
         let mut locations = Vec::new();
         for entry in items(result, "/fullTextUrlList/fullTextUrl") {

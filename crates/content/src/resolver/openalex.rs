@@ -24,6 +24,7 @@ use super::order::Preset;
 use super::reply::{doi_path, items, location_at, record, text, title, year};
 use super::settings::Settings;
 use super::spec::{IdentifierNeed, ResolverSpec};
+use super::statements;
 use super::{
     BatchStep, LookupOutcome, RequestFailure, Resolver, ResolverId, Step, WorkLookupStep, each,
 };
@@ -83,8 +84,8 @@ pub static SPEC: ResolverSpec = ResolverSpec {
     ..ResolverSpec::base(ID, |settings| Arc::new(OpenAlex::new(Arc::clone(settings))))
 };
 
-/// The fields that are read.
-const FIELDS: &str = "id,doi,ids,title,publication_year,open_access,best_oa_location,primary_location,locations,has_content,content_urls,is_retracted";
+/// The fields we read.
+const FIELDS: &str = "id,doi,ids,title,publication_year,open_access,best_oa_location,primary_location,locations,has_content,content_urls,is_retracted,authorships,biblio,publication_date,type,language,abstract_inverted_index";
 
 /// Maximum number of values in one list.
 const MAX_VALUES_PER_LIST: usize = 50;
@@ -244,6 +245,7 @@ impl OpenAlex {
     /// Reads the record of a work as a [`LookupOutcome`].
     pub(crate) fn read(&self, work: &Value) -> LookupOutcome {
         let mut learned = learned(work);
+        learned.statement = Some(Box::new(statements::of_openalex(work, &learned)));
         let mut locations = Vec::new();
         let spots = [work.get("best_oa_location"), work.get("primary_location")]
             .into_iter()

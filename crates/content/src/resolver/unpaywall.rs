@@ -13,6 +13,7 @@ use super::order::Preset;
 use super::reply::{doi_path, items, location_at, record, text, title, year};
 use super::settings::Settings;
 use super::spec::ResolverSpec;
+use super::statements;
 use super::{
     BatchStep, LookupOutcome, RequestFailure, Resolver, ResolverId, Step, WorkLookupStep, each,
 };
@@ -92,6 +93,7 @@ impl Unpaywall {
             title: text(record, "/title").and_then(title),
             ..LearnedMetadata::default()
         };
+        learned.statement = Some(Box::new(statements::of_unpaywall(record, &learned)));
         let mut locations: Vec<CandidateLocation> = Vec::new();
         let best = record
             .get("best_oa_location")

@@ -111,6 +111,7 @@ impl RunFiles {
     }
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> RunError {
+/// Describes a path that cannot be written.
+pub(super) fn unwritable(path: &Path, error: &io::Error) -> RunError {
     RunError::Halted(format!("{} cannot be written: {error}", path.display()))
 }

@@ -35,6 +35,11 @@ pub trait WorkInputs: Send {
     fn is_complete(&self) -> bool {
         true
     }
+
+    /// Tells whether a later run reads these works from the beginning again.
+    fn is_reread(&self) -> bool {
+        true
+    }
 }
 
 /// An argument that the user wrote.
@@ -100,11 +105,12 @@ impl WorkList {
     #[must_use]
     pub fn new(source: &str, works: Vec<Work>) -> Self {
         let source: Arc<str> = source.into();
-        let line = |(number, work)| {
+        let line = |(number, work): (usize, Work)| {
             (
                 Arc::clone(&source),
                 Ok(NumberedWork {
                     number: number as u64 + 1,
+                    text: work.shown_id(),
                     work,
                     ignored: Vec::new(),
                     said: None,
@@ -215,6 +221,7 @@ fn read_all(
                     "command line".into(),
                     Ok(NumberedWork {
                         number,
+                        text: work.shown_id(),
                         work: *work,
                         ignored: Vec::new(),
                         said: None,
@@ -376,6 +383,15 @@ impl WorkInputs for ChainedInputs {
             }
             None
         })
+    }
+
+    fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    fn is_reread(&self) -> bool {
+        let first = self.inputs.front();
+        first.is_some_and(|first| first.is_reread())
     }
 }
 

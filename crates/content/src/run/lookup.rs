@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use docstokg_bulk::queue::AttemptRow;
+use docstokg_bulk::queue::{AttemptRow, MetadataRow};
 use docstokg_bulk::scheduler::RunError;
-use docstokg_hub::clock::BootInstant;
+use docstokg_hub::clock::{BootInstant, Timestamp};
 use docstokg_hub::{Disposition, RequestGroup};
 use docstokg_lookup::driver::look_up;
 
@@ -57,6 +57,20 @@ fn check_machine(outcome: &LookupOutcome) -> Result<(), RunError> {
     }
 }
 
+/// Returns what a source states about a work, as it is kept.
+pub(super) fn statement_row(
+    source: ResolverId,
+    outcome: &LookupOutcome,
+    at: Timestamp,
+) -> Option<MetadataRow> {
+    let statement = outcome.learned()?.statement.as_ref()?;
+    Some(MetadataRow {
+        source: source.as_str(),
+        at,
+        payload: serde_json::to_string(statement).ok()?,
+    })
+}
+
 impl WorksJob {
     /// Queries a [`Resolver`] about works.
     pub(super) async fn resolve(
@@ -78,7 +92,7 @@ impl WorksJob {
             return Ok(());
         }
         let elapsed_ms = self.millis_since(begun);
-        let mut rows = Vec::new();
+        let (mut rows, mut statements) = (Vec::new(), Vec::new());
         for item in items {
             let outcome = outcomes.next().unwrap_or_else(|| LookupOutcome::NotFound {
                 detail: "no answer for this work".to_owned(),
@@ -92,8 +106,11 @@ impl WorksJob {
                 self.context.progress.notify(notice);
             }
             rows.extend(self.lookup_row(&item.name, id, &outcome, elapsed_ms));
+            let statement = statement_row(id, &outcome, self.context.clock.runtime().wall());
+            statements.extend(statement.map(|row| (item.id, row)));
             item.state.resolved(id, outcome, self.context.clock.now());
         }
+        self.context.queue.add_metadata(statements).await?;
         self.record_attempts(rows).await
     }
 

@@ -177,16 +177,24 @@ impl QueryPages {
         let source: Arc<str> = format!("openalex, page {}", self.cursor.page).into();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let resolver = OpenAlex::new(Arc::clone(&self.settings));
-        let lines = results.iter().take(left).flat_map(|work| {
-            let said = Some(Box::new(resolver.read(work)));
-            let lines = InputReader::new(std::io::Cursor::new(work.to_string()), ListFormat::Jsonl);
-            lines.map(move |line| {
-                line.map(|line| NumberedWork {
-                    said: said.clone(),
-                    ..line
+        let lines = results
+            .iter()
+            .take(left)
+            .zip(1..)
+            .flat_map(|(work, number)| {
+                let said = Some(Box::new(resolver.read(work)));
+                let lines =
+                    InputReader::new(std::io::Cursor::new(work.to_string()), ListFormat::Jsonl);
+                lines.map(move |line| match line {
+                    Ok(line) => Ok(NumberedWork {
+                        number,
+                        text: line.work.shown_id(),
+                        said: said.clone(),
+                        ..line
+                    }),
+                    Err(bad) => Err(BadLine { number, ..bad }),
                 })
-            })
-        });
+            });
         lines.map(|line| (Arc::clone(&source), line)).collect()
     }
 
@@ -290,5 +298,10 @@ impl WorkInputs for QueryPages {
 
     fn is_complete(&self) -> bool {
         !self.broken_off
+    }
+
+    /// The next run goes on where the query stands.
+    fn is_reread(&self) -> bool {
+        false
     }
 }

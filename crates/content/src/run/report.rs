@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::RunOptions;
+use crate::results::{ResultCounts, ResultStatus};
 
 /// The summary of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -32,8 +33,13 @@ pub struct RunReport {
     pub left: u64,
     /// The number of steps that panicked, which no step should.
     pub worker_failures: u64,
-    /// The number of lines without a work.
+    /// Lines that name no work, those that an earlier run read included.
     pub bad_lines: u64,
+    /// The same lines in this run.
+    #[serde(skip)]
+    pub bad_lines_read: u64,
+    /// The lines of the list by status.
+    pub results: ResultCounts,
     /// Inputs were not read to their end, in this run or the previous one.
     pub inputs_unread: bool,
     /// robots.txt was ignored.
@@ -68,6 +74,7 @@ pub async fn report(
 ) -> Result<RunReport, QueueError> {
     let totals = queue.totals().await?;
     let counts = queue.counts().await?;
+    let results = ResultCounts::read(queue, run_id).await?;
     let only = |classification| totals.only.get(classification).copied().unwrap_or(0);
     let report = RunReport {
         run_id: run_id.to_owned(),
@@ -79,7 +86,9 @@ pub async fn report(
         failed: counts.failed,
         left: counts.left(),
         worker_failures: 0,
-        bad_lines: counters.bad_lines,
+        bad_lines: results.number(ResultStatus::Unrecognised),
+        bad_lines_read: counters.bad_lines,
+        results,
         inputs_unread: queue.is_unread().await?,
         robots_ignored: options.ignore_robots,
         files: counters.files,

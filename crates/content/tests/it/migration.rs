@@ -200,5 +200,40 @@ fn works_of_version_9_stand_in_their_lanes() {
         .unwrap()
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .unwrap();
-    assert_eq!(version, 11);
+    assert_eq!(version, 12);
+    let counts = run(open(&path).line_counts()).unwrap();
+    assert_eq!(counts.named, counts.items, "every item is a line");
+    assert!(counts.named > 0);
+}
+
+#[test]
+fn a_queue_of_version_11_gets_the_tables_of_lines_and_metadata() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("manifest.sqlite3");
+    drop(open(&path));
+    let database = Connection::open(&path).unwrap();
+    database
+        .execute_batch(
+            "DROP TABLE sources; DROP TABLE lines; DROP TABLE metadata; PRAGMA user_version = 11;
+             INSERT INTO settings VALUES ('job', '{}');
+             INSERT INTO items (key_hash, work_id, source, line, state, lane, updated_at, untrusted)
+             VALUES (x'01', 'doi:10.5555/a', 'list', 1, 'failed', 'start', 1.0, 1),
+             (x'02', 'doi:10.5555/b', 'list', 1, 'failed', 'start', 1.0, NULL);",
+        )
+        .unwrap();
+    drop(database);
+    let queue = open(&path);
+    let lines = run(queue.line_counts()).unwrap();
+    assert_eq!((lines.named, lines.items, lines.unrecognised), (2, 2, 0));
+    assert!(run(queue.metadata_of(1)).unwrap().is_empty());
+    drop(queue);
+    let kept: (i64, i64) = Connection::open(&path)
+        .unwrap()
+        .query_row(
+            "SELECT (SELECT count(*) FROM settings), (SELECT count(*) FROM items WHERE untrusted)",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .unwrap();
+    assert_eq!(kept, (1, 1));
 }

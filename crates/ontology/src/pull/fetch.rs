@@ -20,9 +20,10 @@ use super::state::{PullState, PullStep};
 use super::version::{is_same_version, wanted_version};
 use super::{ProbeMode, checksum, saved_file, store};
 use crate::library::{LibraryError, Manifest, StoredVersion};
-use crate::licence::{Judgement, SourceLicence};
+use crate::licence::Judgement;
 use crate::source::{Absence, AbsenceReason, OntologyLocation};
 use crate::wanted_ontology::ChecksumAlgorithm;
+use docstokg_lookup::licence::SourceLicence;
 
 /// Header field with the wait that a limited portal requests, in seconds
 /// (draft-ietf-httpapi-ratelimit-headers). Such a portal sends no `Retry-After`.

@@ -88,6 +88,8 @@ impl OntologiesJob {
             name,
             source: "command line".to_owned(),
             line: 0,
+            recorded_line: None,
+            metadata: None,
             hidden: state.withheld() == WithheldSecrets::Request,
             untrusted: false,
             lane: match state.next(self.context.clock.now()) {

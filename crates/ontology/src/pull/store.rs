@@ -23,9 +23,10 @@ use crate::library::{
     Artifact, Manifest, Publication, PullStatus, SCHEMA_VERSION, StagedVersion, StoredVersion,
     TriedLocation,
 };
-use crate::licence::{Judgement, SourceLicence};
+use crate::licence::Judgement;
 use crate::source::{Absence, AbsenceReason};
 use crate::wanted_ontology::FileChecksum;
+use docstokg_lookup::licence::SourceLicence;
 
 /// A file that was downloaded, with its response.
 pub(super) struct ReceivedFile<'a> {

@@ -9,8 +9,8 @@ use super::{
     AbsenceReason, LookupStep, OntologyLocation, OntologySource, SourceEndpoint, SourceOutcome,
     SourceSettings, SourceSpec, json_request, requested,
 };
-use crate::licence::SourceLicence;
 use crate::wanted_ontology::{TargetFormat, WantedOntology};
+use docstokg_lookup::licence::SourceLicence;
 
 /// The Bioregistry, as an [`OntologySource`].
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::licence::SourceLicence;
 use crate::wanted_ontology::TargetFormat;
+use docstokg_lookup::licence::SourceLicence;
 
 /// A URL at which a source offers a file of an ontology.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

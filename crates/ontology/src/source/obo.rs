@@ -13,8 +13,8 @@ use super::{
     AbsenceReason, LookupStep, OntologyLocation, OntologySource, SourceEndpoint, SourceOutcome,
     SourceSettings, SourceSpec, request_for, requested,
 };
-use crate::licence::SourceLicence;
 use crate::wanted_ontology::{TargetFormat, WantedOntology};
+use docstokg_lookup::licence::SourceLicence;
 
 /// The OBO Foundry registry, as an [`OntologySource`].
 #[derive(Debug)]

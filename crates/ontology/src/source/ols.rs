@@ -15,8 +15,8 @@ use super::{
     AbsenceReason, LookupStep, OntologyLocation, OntologySource, SourceEndpoint, SourceOutcome,
     SourceSettings, SourceSpec, json_request, requested,
 };
-use crate::licence::SourceLicence;
 use crate::wanted_ontology::WantedOntology;
+use docstokg_lookup::licence::SourceLicence;
 
 /// An installation of the Ontology Lookup Service, as an [`OntologySource`].
 #[derive(Debug)]

@@ -16,9 +16,9 @@ use super::{
     Absence, AbsenceReason, LookupStep, OntologyLocation, OntologySource, SourceCredential,
     SourceEndpoint, SourceOutcome, SourceSettings, SourceSpec, json_request, requested,
 };
-use crate::licence::SourceLicence;
 use crate::pull::is_same_version;
 use crate::wanted_ontology::{TargetFormat, WantedOntology};
+use docstokg_lookup::licence::SourceLicence;
 
 /// A portal with the software of `BioPortal`, as an [`OntologySource`].
 #[derive(Debug)]

@@ -94,10 +94,18 @@ fn entry(paper: &Paper) -> String {
         .and(paper.doi.as_ref())
         .map(|(doi, _)| format!("<arxiv:doi>{}</arxiv:doi>", escaped(doi)))
         .unwrap_or_default();
+    let authors = paper.authors().into_iter();
+    let authors: Vec<String> = authors
+        .map(|(given, family)| {
+            let name = format!("{given} {family}");
+            format!("<author><name>{}</name></author>", escaped(name.trim()))
+        })
+        .collect();
+    let authors = authors.concat();
     format!(
         "<entry><id>http://arxiv.org/abs/{id}v{version}</id><title>{}</title>\
          <updated>{year}-03-01T00:00:00Z</updated><published>{year}-03-01T00:00:00Z</published>\
-         <summary>An abstract.</summary><author><name>A. Author</name></author>\
+         <summary>An abstract.</summary>{authors}\
          <link rel=\"alternate\" type=\"text/html\" href=\"http://{ARXIV}/abs/{id}v{version}\"/>\
          <link rel=\"related\" type=\"application/pdf\" title=\"pdf\" \
          href=\"http://{ARXIV}/pdf/{id}v{version}\"/>{published}</entry>",

@@ -66,6 +66,16 @@ pub(super) struct Paper {
     pub(super) copies: Vec<Copy>,
 }
 
+/// The given and family names of authors. An organisation has no given name.
+const AUTHORS: [(&str, &str); 6] = [
+    ("Jan", "van der Berg"),
+    ("María José", "García Márquez"),
+    ("", "The Deep & Wide Survey Collaboration"),
+    ("O.", "O'Neill-Smith"),
+    ("Łukasz", "Żółty"),
+    ("Ada", "Lovelace"),
+];
+
 /// The topics of works: id and name of each.
 pub(super) const TOPICS: [(&str, &str); 4] = [
     ("T10101", "Knowledge Graph Construction"),
@@ -308,6 +318,13 @@ impl Paper {
                 Agency::DataCite,
             ));
         }
+    }
+
+    /// Returns the given and family names of the authors. An organisation has no given name.
+    pub(super) fn authors(&self) -> Vec<(&'static str, &'static str)> {
+        let count = 1 + self.number % 3;
+        let names = AUTHORS.iter().cycle().skip(self.number % AUTHORS.len());
+        names.take(count).copied().collect()
     }
 
     /// Returns the [`struct@Copy`] at a publisher.

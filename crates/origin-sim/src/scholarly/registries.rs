@@ -114,7 +114,7 @@ fn work(paper: &Paper) -> Value {
         "prefix": home.map(|home| home.prefix),
         "issued": {"date-parts": [[paper.year, 3, 1]]},
         "created": {"date-parts": [[paper.year, 3, 1]], "date-time": created},
-        "author": [{"given": "A.", "family": "Author", "sequence": "first", "affiliation": []}],
+        "author": authors(paper),
         "resource": {"primary": {"URL": paper.home_page()}},
         "is-referenced-by-count": paper.number % 40,
         "reference-count": 12,
@@ -135,6 +135,15 @@ fn work(paper: &Paper) -> Value {
             json!({"has-preprint": [{"id-type": "arxiv", "id": id, "asserted-by": "subject"}]});
     }
     work
+}
+
+fn authors(paper: &Paper) -> Vec<Value> {
+    let authors = paper.authors().into_iter();
+    let named = authors.map(|(given, family)| match given {
+        "" => json!({"name": family, "sequence": "first", "affiliation": []}),
+        _ => json!({"given": given, "family": family, "sequence": "first", "affiliation": []}),
+    });
+    named.collect()
 }
 
 fn link(url: &str, kind: &str, application: &str) -> Value {

@@ -51,13 +51,14 @@ pub(super) async fn run_to_end(
         let _ = sum_up(directory, &options, recording, progress).await;
     }
     let ended = ended?;
+    let report = sum_up(directory, &options, recording, progress).await?;
     if options.mode == RunMode::DryRun {
         progress.notify(final_report::dry_run(
             &progress.counters(),
+            &report.results,
             run.least_time_of_planned().await,
         ));
     }
-    let report = sum_up(directory, &options, recording, progress).await?;
     Ok((ended, report))
 }
 
@@ -72,7 +73,7 @@ async fn sum_up(
     let counters = progress.counters();
     let report = run::report(queue, options, &recording.run.id, &counters, now).await?;
     if options.mode == RunMode::Full {
-        run::deliver(queue, &options.out, &report).await?;
+        run::deliver(queue, options, &report).await?;
     }
     Ok(report)
 }

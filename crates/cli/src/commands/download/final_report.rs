@@ -9,19 +9,21 @@ use docstokg_bulk::progress::{Counters, RunProgress};
 use docstokg_bulk::run_snapshot::RunOutcome;
 use docstokg_bulk::scheduler::{RunEnd, RunError};
 use docstokg_content::reason::Reason;
+use docstokg_content::results::{ResultCounts, ResultStatus};
 use docstokg_content::run::RunReport;
 use docstokg_hub::clock::{Clock, TokioRuntime};
 use docstokg_hub::config::show::change_hint;
 use docstokg_hub::forecast::SiteForecast;
 use docstokg_hub::json::whole_millis;
 use docstokg_hub::policy::rate::limit_in_words;
+use docstokg_telemetry::summary::bytes;
 use serde_json::{Value, json};
 
 use super::resume;
 use crate::arguments::GlobalArguments;
 use crate::exit::{self, CommandFailure};
 use crate::telemetry::RunRecording;
-use crate::view::{clock_time, length, mebibytes, plural};
+use crate::view::{clock_time, length, plural};
 use crate::{command_line, output};
 
 /// Prints how a run ended, and returns its exit code.
@@ -81,6 +83,10 @@ pub(super) fn finish(
     }
     if !global.quiet && !is_partial {
         tell_results(directory, &ended, &report);
+    } else if global.quiet && report.bad_lines_read > 0 {
+        // The run fails by these lines, so that they are an error.
+        let lines = plural(report.bad_lines_read, "line");
+        output::complain(&format!("{lines} not recognised"));
     }
     if let RunEnd::Deferred { due_in, .. } = &ended {
         tell_waits(progress, *due_in);
@@ -120,6 +126,13 @@ fn standing(counters: &Counters) -> String {
 /// Prints the result of a run, and the paths of its files.
 fn tell_results(directory: &Directory, ended: &RunEnd, report: &RunReport) {
     output::tell(&sentence(ended, report));
+    if report.results.number(ResultStatus::Unrecognised) > 0 {
+        let list = directory.path.join("unrecognised.csv");
+        output::tell(&format!(
+            "docstokg: lines that were not recognised: {}",
+            list.display()
+        ));
+    }
     let page = directory.path.join("report.html");
     let out = directory.path.display().to_string();
     output::tell(&format!(
@@ -161,33 +174,30 @@ pub(super) fn outcome_of(outcome: Option<&Result<(RunEnd, RunReport), RunError>>
 fn exit_code(ended: &RunEnd, report: &RunReport, is_partial: bool) -> ExitCode {
     match ended {
         RunEnd::Complete if report.inputs_unread => ExitCode::from(exit::EXIT_FAILED),
-        RunEnd::Complete if is_partial && report.bad_lines == 0 => ExitCode::SUCCESS,
-        RunEnd::Complete if report.failed == 0 && report.bad_lines == 0 => ExitCode::SUCCESS,
+        RunEnd::Complete if report.bad_lines_read > 0 => ExitCode::from(exit::EXIT_FAILED),
+        RunEnd::Complete if is_partial || report.failed == 0 => ExitCode::SUCCESS,
         RunEnd::Deferred { .. } => ExitCode::from(exit::EXIT_REFUSED),
         RunEnd::Stopped { .. } => ExitCode::from(exit::EXIT_INTERRUPTED),
         _ => ExitCode::from(exit::EXIT_FAILED),
     }
 }
 
-/// Formats the plan of a dry run: the numbers of known and new works, and the minimum time.
-pub(super) fn dry_run(counters: &Counters, least: Option<SiteForecast>) -> String {
-    let to_do = (counters.done + counters.failed).saturating_sub(counters.already);
+/// Formats what a run would do: how many works are known, how many are to download, and how long
+/// that takes at least.
+pub(super) fn dry_run(
+    counters: &Counters,
+    counts: &ResultCounts,
+    least: Option<SiteForecast>,
+) -> String {
+    let to_do = (counters.done + counters.failed).saturating_sub(counts.known);
     let least = least.map_or_else(
         || "time unknown".to_owned(),
         |least| format!("at least {}{}", length(least.after), binding(&least)),
     );
-    let known = if counters.already > 0 {
-        format!(", {} known from an earlier run", counters.already)
-    } else {
-        String::new()
-    };
-    let duplicates = if counters.duplicates > 0 {
-        format!(", {}", plural(counters.duplicates, "duplicate"))
-    } else {
-        String::new()
-    };
+    let lines = counts.lines_in_words();
+    let lines = lines.map_or_else(String::new, |lines| format!(", {lines}"));
     format!(
-        "dry run: {}{known}{duplicates}; {to_do} to download ({least}); nothing was sent",
+        "dry run: {}{lines}; {to_do} to download ({least}); nothing was sent",
         plural(counters.items, "work")
     )
 }
@@ -235,30 +245,16 @@ fn tell_waits(progress: &RunProgress, due_in: Duration) {
 }
 
 fn sentence(ended: &RunEnd, report: &RunReport) -> String {
-    let RunReport {
-        saved,
-        failed,
-        left,
-        bytes_downloaded,
-        skipped,
-        bad_lines,
-        ..
-    } = report;
-    let all = saved + failed + left;
-    let size = mebibytes(*bytes_downloaded);
+    let (counts, left) = (&report.results, report.left);
     let mut text = format!(
-        "docstokg: downloaded {saved} of {} ({size:.1} MiB); {failed} not found",
-        plural(all, "work")
+        "docstokg: downloaded {} of {} ({}); {}",
+        counts.number(ResultStatus::Downloaded),
+        plural(counts.works(), "work"),
+        bytes(report.bytes_downloaded),
+        counts.without_file_in_words()
     );
-    let mut notes = Vec::new();
-    if *skipped > 0 {
-        notes.push(plural(*skipped, "duplicate"));
-    }
-    if *bad_lines > 0 {
-        notes.push(format!("{} not recognised", plural(*bad_lines, "line")));
-    }
-    if !notes.is_empty() {
-        text.push_str(&format!("; {}", notes.join(", ")));
+    if let Some(lines) = counts.lines_in_words() {
+        text.push_str(&format!("; {lines}"));
     }
     match ended {
         RunEnd::Complete | RunEnd::Offline { .. } => {}

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use docstokg_content::results::ResultCounts;
 use docstokg_content::run_status::RunStatus;
 use serde_json::{Value, json};
 
@@ -41,9 +42,16 @@ impl DirectoryWorks {
         path.filter(|path| path.exists())
     }
 
-    /// Prints the status.
+    /// Prints the status, and the lines of the list that are not works of their own.
     pub(super) fn print(&self) {
-        let lines = lines(&self.status, terminal_width(&std::io::stdout()));
+        let mut lines = lines(&self.status, terminal_width(&std::io::stdout()));
+        if let Some(mut counts) = self.summary.as_ref().and_then(ResultCounts::of_summary) {
+            // The status has the known works already.
+            counts.known = 0;
+            if let Some(other) = counts.lines_in_words() {
+                lines.extend(["list".to_owned(), format!("  {other}")]);
+            }
+        }
         output::line(&(lines.join("\n") + "\n"));
     }
 

@@ -6,55 +6,58 @@ use docstokg_telemetry::html::{TableLayout, card, document, table};
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::{DeliveredWork, MAX_LISTED_WORKS, WorkStanding};
+use super::MAX_LISTED_WORKS;
+use crate::results::{DeliveredFile, DeliveredWork, ResultStatus};
 use crate::run::RunReport;
 
-/// The works on the page, by their [`WorkStanding`].
+/// The works on the page: those without a file, and those with one.
 #[derive(Default)]
 pub(super) struct PageWorks {
-    counts: [u64; 4],
     missing: Vec<DeliveredWork>,
     downloaded: Vec<DeliveredWork>,
     reasons: BTreeMap<String, u64>,
 }
 
-fn place(standing: WorkStanding) -> usize {
-    match standing {
-        WorkStanding::Downloaded => 0,
-        WorkStanding::NotOpen => 1,
-        WorkStanding::Failed => 2,
-        WorkStanding::Waiting => 3,
-    }
-}
-
 impl PageWorks {
-    pub(super) fn take(&mut self, work: DeliveredWork) {
-        self.counts[place(work.standing)] += 1;
-        if work.standing != WorkStanding::Downloaded {
+    pub(super) fn take(&mut self, work: &DeliveredWork) {
+        let is_downloaded = work.status == ResultStatus::Downloaded;
+        if !is_downloaded {
             *self.reasons.entry(work.reason.clone()).or_default() += 1;
         }
-        let list = if work.standing == WorkStanding::Downloaded {
+        let list = if is_downloaded {
             &mut self.downloaded
         } else {
             &mut self.missing
         };
         if list.len() < MAX_LISTED_WORKS {
-            list.push(work);
+            list.push(work.clone());
         }
     }
 
     pub(super) fn write(&self, report: &RunReport) -> String {
-        let [downloaded, not_open, failed, waiting] = self.counts;
-        let all = downloaded + not_open + failed + waiting;
-        let alarm = if failed > 0 { "bad" } else { "" };
+        let counts = &report.results;
+        let (all, downloaded) = (counts.works(), counts.number(ResultStatus::Downloaded));
+        let tone = |status| match status {
+            ResultStatus::Downloaded => "good",
+            ResultStatus::Failed if counts.number(status) > 0 => "bad",
+            _ => "",
+        };
+        let of_works = &ResultStatus::ALL[..5];
         let page = html! {
             header { h1 { "Download report" } }
             section.cards {
                 (card("", "works asked", all, ""))
-                (card("good", "downloaded", downloaded, ""))
-                (card("", "not openly available", not_open, ""))
-                (card(alarm, "failed", failed, ""))
-                (card("", "waiting", waiting, ""))
+                @for status in of_works {
+                    (card(tone(*status), status.words(), counts.number(*status), ""))
+                }
+            }
+            p {
+                (counts.without_file_in_words())
+                @if let Some(lines) = counts.lines_in_words() { "; " (lines) }
+                ". Run " (report.run_id) ". Every line of the list: " (link("results.csv", "results.csv"))
+                @if counts.number(ResultStatus::Unrecognised) > 0 {
+                    "; lines that were not recognised: " (link("unrecognised.csv", "unrecognised.csv"))
+                }
             }
             (self.reasons())
             (self.missing(all - downloaded))
@@ -88,7 +91,11 @@ impl PageWorks {
                         (link(&work.link, work.title.as_deref().unwrap_or(&work.work_id)))
                         br; small { (work.work_id) }
                     }
-                    td { (work.reason) br; small { (work.detail) } }
+                    td {
+                        (work.reason)
+                        @if let Some(wait) = &work.wait { "; next try at " (wait.ready_at()) }
+                        br; small { (work.detail) }
+                    }
                 }
             }
         };
@@ -98,7 +105,7 @@ impl PageWorks {
                     h2 { "Missing works" }
                     p {
                         small {
-                            "The list is also in missing.csv. Some of these open in a browser or "
+                            "The list is also in " (link("missing.csv", "missing.csv")) ". Some of these open in a browser or "
                             "through a library."
                         }
                     }
@@ -118,7 +125,12 @@ impl PageWorks {
                         @if let Some(year) = work.year { " (" (year) ")" }
                         br; small { (link(&work.link, &work.work_id)) }
                     }
-                    td { @if let Some(path) = &work.path { (link(&relative(path), path)) } }
+                    td {
+                        @for file in &work.files {
+                            (link(&relative(&file.path), &file.path)) br;
+                            small { (provenance(file)) } br;
+                        }
+                    }
                 }
             }
         };
@@ -127,11 +139,21 @@ impl PageWorks {
                 section {
                     h2 { "Downloaded works" }
                     (table(TableLayout::Stacked, &["work", "file"], &rows))
-                    (rest(all, self.downloaded.len(), "manifest.jsonl"))
+                    (rest(all, self.downloaded.len(), "results.csv"))
                 }
             }
         }
     }
+}
+
+/// Says which version a file is, under which licence, and which source named it.
+fn provenance(file: &DeliveredFile) -> String {
+    let parts = [
+        file.version.clone(),
+        file.licence_name(),
+        file.source.clone(),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn rest(all: u64, shown: usize, file: &str) -> Markup {

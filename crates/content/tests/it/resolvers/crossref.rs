@@ -59,7 +59,7 @@ fn several_dois_are_one_list_and_what_it_lacks_goes_to_datacite() {
         web.asked(),
         [
             format!(
-                "{API}?filter=doi%3A10.1000%2Fa%2Cdoi%3A10.1000%2Fb&rows=2&select=DOI%2Ctitle%2Cissued%2Clink%2Clicense%2Cresource%2Crelation&mailto=reader%40library.edu"
+                "{API}?filter=doi%3A10.1000%2Fa%2Cdoi%3A10.1000%2Fb&rows=2&select=DOI%2Ctitle%2Cissued%2Clink%2Clicense%2Cresource%2Crelation%2Cauthor%2Ccontainer-title%2Cpublisher%2Cvolume%2Cissue%2Cpage%2Carticle-number%2CISSN%2Ctype%2Cabstract%2Cpublished&mailto=reader%40library.edu"
             ),
             format!("{DATACITE}/10.1000/b"),
             format!("{API}/10.1000/c%2Cd?mailto=reader%40library.edu"),

@@ -10,7 +10,7 @@ use crate::scripted_web::{
 };
 
 const API: &str = "https://api.openalex.org/works";
-const SELECT: &str = "id%2Cdoi%2Cids%2Ctitle%2Cpublication_year%2Copen_access%2Cbest_oa_location%2Cprimary_location%2Clocations%2Chas_content%2Ccontent_urls%2Cis_retracted";
+const SELECT: &str = "id%2Cdoi%2Cids%2Ctitle%2Cpublication_year%2Copen_access%2Cbest_oa_location%2Cprimary_location%2Clocations%2Chas_content%2Ccontent_urls%2Cis_retracted%2Cauthorships%2Cbiblio%2Cpublication_date%2Ctype%2Clanguage%2Cabstract_inverted_index";
 
 #[test]
 fn one_work_is_asked_for_without_credits_and_read_to_its_last_location() {

@@ -36,7 +36,9 @@ pub(super) fn work(paper: &Paper) -> Option<Value> {
         "locations_count": locations.len(),
         "locations": locations,
         "open_access": open_access(paper, best.as_ref()),
-        "authorships": [],
+        "authorships": authorships(paper),
+        "biblio": {"volume": (paper.number % 30 + 1).to_string(), "issue": null,
+                   "first_page": "1", "last_page": "9"},
         "topics": [{
             "id": format!("https://openalex.org/{topic}"),
             "display_name": topic_name,
@@ -49,8 +51,17 @@ pub(super) fn work(paper: &Paper) -> Option<Value> {
         "is_paratext": false,
         "cited_by_count": paper.number % 40,
         "updated_date": "2026-09-01T00:00:00",
-        "abstract_inverted_index": null,
+        "abstract_inverted_index": {"About": [0], "the": [1, 3], "work": [2], "itself": [4]},
     }))
+}
+
+fn authorships(paper: &Paper) -> Vec<Value> {
+    let authors = paper.authors().into_iter();
+    let named = authors.map(|(given, family)| {
+        let name = format!("{given} {family}");
+        json!({"author": {"display_name": name.trim(), "orcid": null}, "raw_author_name": name.trim()})
+    });
+    named.collect()
 }
 
 pub(super) fn is_open(paper: &Paper) -> bool {
