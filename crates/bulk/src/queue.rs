@@ -83,6 +83,8 @@ pub enum QueueError {
 ///     name: "doi:10.1000/1".to_owned(),
 ///     source: "works.txt".to_owned(),
 ///     line: 1,
+///     recorded_line: None,
+///     metadata: None,
 ///     hidden: false,
 ///     untrusted: false,
 ///     lane: WorkLaneKey::Start,
