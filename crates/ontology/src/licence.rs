@@ -31,7 +31,8 @@ impl LicenceGate {
     /// Judges the licence that a source declares.
     ///
     /// ```
-    /// use docstokg_ontology::licence::{Judgement, LicenceGate, SourceLicence};
+    /// use docstokg_lookup::licence::SourceLicence;
+    /// use docstokg_ontology::licence::{Judgement, LicenceGate};
     ///
     /// let gate = LicenceGate::new(&["CC-BY-4.0".to_owned()]);
     /// let licence = SourceLicence::read("https://creativecommons.org/licenses/by/4.0/");

@@ -229,7 +229,7 @@ fn config_import_refuses_files_of_other_formats() {
     let ran = import(directory.path(), &[("other.yaml", "a: 1\n")], &[]);
     assert_eq!(ran.code, 2);
     assert!(
-        ran.err.contains("none of the files of DocsToKG"),
+        ran.err.contains("not one of the files of DocsToKG"),
         "{}",
         ran.err
     );

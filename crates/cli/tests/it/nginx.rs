@@ -108,7 +108,11 @@ fn connections_that_end_after_a_few_requests_lose_nothing() {
         ("limit_conn c 4;", 4),
     ] {
         let nginx = RealNginx::start(lines);
-        assert_eq!(nginx.download(most, |_| ()), (FILES, 0), "{lines}");
+        let (files, opens) = nginx.download(most, |_| ());
+        assert_eq!(files, FILES, "{lines}");
+        // On a busy machine some new connections in a row may fail. That pauses the host once, and not
+        // again and again.
+        assert!(opens <= 1, "{lines} {opens} opens");
     }
 }
 
