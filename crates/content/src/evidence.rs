@@ -57,7 +57,8 @@ pub(crate) fn weigh(inside: &FileIdentity, work: &Work) -> EvidenceFinding {
     let title = work.title.as_deref();
     // A work may itself be a corrigendum.
     let is_part = is_a_part(page) && !title.is_some_and(is_a_part);
-    // A comment prints the title and the DOI of the work that it discusses.
+    // An article that comments on a work prints the title and the DOI of that work, so these do not
+    // prove that the file is the work.
     let is_about_work = title.is_some_and(|title| titles::is_commented_in(title, page));
     let page_dois = dois_in(page);
     if doi.is_some_and(|doi| inside.metadata_dois.contains(doi)) && !is_part {

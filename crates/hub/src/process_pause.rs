@@ -50,7 +50,8 @@ pub(crate) struct RequestOut<'a> {
 }
 
 impl ProcessPauses {
-    /// Counts a request that leaves as in flight. Returns `None` if the [`Runtime`] cannot pause.
+    /// Counts a request as in flight from now until the guard is dropped. Returns `None` if the
+    /// [`Runtime`] cannot pause.
     pub(crate) fn leave<'a>(
         self: &'a Arc<Self>,
         runtime: &Arc<dyn Runtime>,

@@ -53,8 +53,8 @@ const MAX_ROTATION_MICROS: u64 = 100_000;
 /// The length above which windows are quotas, which the adaptive multiplier does not change.
 const MAX_PACING_WINDOW: Duration = Duration::from_secs(60);
 
-/// Returns the length of a slot in a rotation, in microseconds. A request that wakes later waits
-/// for the next slot.
+/// Returns the length of the slot that a process has in each rotation, in microseconds. A request
+/// that wakes after the end of its slot waits for the next one.
 fn turn_length(window: &Window) -> u64 {
     (micros(window.per) / (3 * u64::from(window.limit.get()))).min(MAX_ROTATION_MICROS)
 }

@@ -278,7 +278,7 @@ impl WorkQueue {
         .await
     }
 
-    /// Passes the items that no recorded line names to `take`.
+    /// Calls `take` with each item that no recorded line names.
     ///
     /// # Errors
     /// The file cannot be read.

@@ -13,7 +13,8 @@ use super::selection;
 use super::show::failed;
 use crate::exit::CommandFailure;
 
-/// Extensions of names that mean files.
+/// The extensions by which an argument is taken for the name of a file, not for that of an
+/// ontology.
 const FILE_EXTENSIONS: [&str; 15] = [
     "owl", "rdf", "owx", "xml", "ttl", "nt", "nq", "trig", "json", "jsonld", "obo", "ofn", "omn",
     "gz", "zip",

@@ -65,8 +65,8 @@ impl TreeWalk {
         }
     }
 
-    /// Adds the children of a node; a list that several nodes share is read once. Returns whether
-    /// the node is a page, or may lead to a page by a list that cannot be read.
+    /// Adds the children of a node. A list that several nodes share is read once. Returns true if
+    /// the node is a page, or if its list of children cannot be read and so may contain a page.
     fn add_kids(
         &mut self,
         source: &mut PdfSource,

@@ -156,8 +156,7 @@ impl AdmissionGate {
             None => deadline,
         };
         let latest = match request.rate_wait {
-            // A retry was admitted before, so no limit of the rate wait refuses it: only its
-            // deadline ends the wait.
+            // `rate_wait` bounds only the first attempt. A retry waits until its deadline.
             _ if is_retry => deadline,
             RateWait::Policy => now + target.route.site.rules.max_delay,
             RateWait::None => now,

@@ -21,7 +21,8 @@ use super::runtime::pause;
 
 /// The longest time to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The longest time for a reply, which exceeds short pauses of a server.
+/// The longest wait for a reply. The wait is longer than the short pauses of a server, so that
+/// these are not taken for a failure.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The delays before further attempts at a connection.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
