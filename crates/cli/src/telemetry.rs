@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use docstokg_bulk::directory::Directory;
+use docstokg_bulk::run_snapshot::RunSnapshot;
 use docstokg_hub::clock::SystemClock;
 use docstokg_hub::event::Observer;
 use docstokg_hub::stores::{StateStore, private};
@@ -53,20 +53,17 @@ pub(crate) fn database(
     })
 }
 
-/// The setting of a download's directory that names the database with its latest run.
-pub(crate) const DATABASE_SETTING: &str = "telemetry";
-
 /// Returns the path of the database with the latest run of a download's directory, which the
-/// directory knows; otherwise that of the state directory. A state directory that is named comes
-/// first.
+/// [`RunSnapshot`] of that run names; otherwise that of the state directory. A state directory that
+/// is named comes first.
 pub(crate) fn database_of(
     global: &GlobalArguments,
     telemetry: &TelemetryConfig,
     directory: Option<&Path>,
 ) -> Result<Option<PathBuf>, CommandFailure> {
     let known = directory.filter(|_| global.state_dir.is_none());
-    let known = known.and_then(|path| Directory::read_setting(path, DATABASE_SETTING));
-    match known.map(PathBuf::from).filter(|path| path.exists()) {
+    let known = known.and_then(|path| RunSnapshot::read(path)?.telemetry);
+    match known.filter(|path| path.exists()) {
         Some(path) => Ok(Some(path)),
         None => database(global, telemetry),
     }

@@ -34,10 +34,10 @@ use crate::arguments::{DownloadArguments, GlobalArguments};
 use crate::configuration::LoadedConfig;
 use crate::exit::CommandFailure;
 use crate::session::{Session, TaskThreads};
-use crate::telemetry::{self, MetricsReader};
+use crate::telemetry::MetricsReader;
 use crate::view::{ProgressView, publish_end};
 use crate::{interrupts, services};
-use execution::{JobRecord, run_to_end};
+use execution::{JobNotices, run_to_end};
 use job::{JobOptions, JobPlan};
 use terminal::introduce;
 
@@ -279,10 +279,8 @@ fn execute_in(
         MetricsReader::None,
     )?;
     introduce(global, config, &services, &job.options.choice);
-    let database = telemetry::database(global, &session.loaded.telemetry)?;
-    let record = JobRecord {
+    let notices = JobNotices {
         is_quiet: global.quiet,
-        database: recording.observer().and(database),
     };
     let publisher =
         (!is_partial).then(|| publication::begin(global, &session, &directory, &recording));
@@ -301,7 +299,7 @@ fn execute_in(
         &directory,
         services,
         job,
-        record,
+        notices,
         (&recording, &progress),
         session.reachability(),
     );

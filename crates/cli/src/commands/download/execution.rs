@@ -1,7 +1,6 @@
 //! A download as the scheduler runs it: its job is stored, its directory prepared, its inputs are
 //! opened, and what it came to is summed up.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use docstokg_bulk::connectivity::Reachability;
@@ -21,7 +20,7 @@ use super::job::JOB_SETTING;
 use super::{DownloadJob, final_report, format};
 use crate::arguments::DownloadArguments;
 use crate::output;
-use crate::telemetry::{DATABASE_SETTING, RunRecording};
+use crate::telemetry::RunRecording;
 use crate::view::plural;
 
 /// Runs a download to its end.
@@ -30,13 +29,13 @@ pub(super) async fn run_to_end(
     directory: &Directory,
     services: Arc<Services>,
     mut job: DownloadJob<'_>,
-    record: JobRecord,
+    notices: JobNotices,
     (recording, progress): (&RunRecording, &Arc<RunProgress>),
     reachability: Option<Arc<dyn Reachability>>,
 ) -> Result<(RunEnd, RunReport), RunError> {
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
     directory.recover().await.map_err(halted)?;
-    begin_job(directory, &mut job, &record).await?;
+    begin_job(directory, &mut job, &notices).await?;
     prepare(directory, job.arguments).await?;
     let (run_id, certain) = (&recording.run.id, services.service_hosts());
     let context = RunContext::begin(hub, Arc::clone(&runtime), directory, progress, run_id);
@@ -78,14 +77,12 @@ async fn sum_up(
     Ok(report)
 }
 
-/// The facts that a run records about itself in its directory.
-pub(super) struct JobRecord {
+/// The messages about the job of a run, which `--quiet` suppresses.
+pub(super) struct JobNotices {
     pub(super) is_quiet: bool,
-    /// The database with the figures of the run, if it is recorded.
-    pub(super) database: Option<PathBuf>,
 }
 
-impl JobRecord {
+impl JobNotices {
     fn tell(&self, text: &str) {
         if !self.is_quiet {
             output::print_note(text);
@@ -97,15 +94,15 @@ impl JobRecord {
 async fn begin_job(
     directory: &Directory,
     job: &mut DownloadJob<'_>,
-    record: &JobRecord,
+    notices: &JobNotices,
 ) -> Result<(), RunError> {
     let (queue, plan) = (&directory.queue, &job.plan);
     for notice in &plan.notices {
-        record.tell(notice);
+        notices.tell(notice);
     }
     let counts = queue.counts().await?;
     if !plan.is_stored && counts.left() + counts.ended() > 0 {
-        record.tell(&format!(
+        notices.tell(&format!(
             "an earlier version began {} and did not store its options: those of this command apply",
             job.arguments.out.display()
         ));
@@ -120,19 +117,15 @@ async fn begin_job(
         queue
             .set_setting(JOB_SETTING, plan.options.to_text())
             .await?;
-        if let Some(path) = record.database.as_deref().map(std::path::absolute) {
-            let path = path.map_or_else(|_| String::new(), |path| path.display().to_string());
-            queue.set_setting(DATABASE_SETTING, path).await?;
-        }
     }
     if plan.is_continuation && queue.is_unread().await? {
-        reopen_inputs(job, record);
+        reopen_inputs(job, notices);
     }
     Ok(())
 }
 
 /// Opens the inputs of the job again, which were not read to their end.
-fn reopen_inputs(job: &mut DownloadJob<'_>, record: &JobRecord) {
+fn reopen_inputs(job: &mut DownloadJob<'_>, notices: &JobNotices) {
     let inputs = job.plan.options.inputs();
     job.options.untrusted_input |= inputs.is_untrusted;
     job.plan.query = job.plan.options.query().cloned();
@@ -141,13 +134,13 @@ fn reopen_inputs(job: &mut DownloadJob<'_>, record: &JobRecord) {
         (Ok(opened), Ok(read_as)) => (job.inputs, job.format) = (opened, read_as),
         (Err(problem), _) => {
             job.is_input_lost = true;
-            record.tell(&format!("an input cannot be read to its end: {problem}"));
+            notices.tell(&format!("an input cannot be read to its end: {problem}"));
         }
         (_, Err(_)) => job.is_input_lost = true,
     }
     if !job.inputs.is_empty() {
         let texts = inputs.texts.join(", ");
-        record.tell(&format!(
+        notices.tell(&format!(
             "reading again what was not read to its end: {texts}"
         ));
     }
