@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_origin_sim::scholarly::WorkLibrary;
@@ -22,6 +23,24 @@ pub(crate) struct DownloadWorld {
 }
 
 impl DownloadWorld {
+    /// Starts a host that gives thirty files, one after the other, each after a delay. The list of
+    /// them is `list.txt`.
+    pub(crate) fn one_by_one(delay: Duration) -> Self {
+        let reply = move |path: &str| match path {
+            "/robots.txt" => ScriptedReply::status(404),
+            path => pdf(path).after(delay),
+        };
+        let origin = OriginScript::new("a.example").handler(move |arrival, _| reply(&arrival.path));
+        let config = "version: 1\nlimits: { hosts: { a.example: { artifact: { rates: [], \
+                      max_concurrent: 1 } } } }\n";
+        let world = Self::start(vec![origin], vec!["a.example".to_owned()], config);
+        let urls: Vec<String> = (0..30)
+            .map(|n| format!("http://a.example/{n}.pdf"))
+            .collect();
+        std::fs::write(world.path("list.txt"), urls.join("\n")).expect("a list");
+        world
+    }
+
     pub(crate) fn start(origins: Vec<OriginScript>, hosts: Vec<String>, config: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

@@ -11,17 +11,7 @@ use crate::support::program;
 
 /// Downloads thirty files one after the other, and sends the run a signal after the first few.
 fn signalled(signal: &str) -> (DownloadWorld, Output) {
-    let origin = OriginScript::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
-        "/robots.txt" => ScriptedReply::status(404),
-        path => pdf(path).after(Duration::from_millis(300)),
-    });
-    let config = "version: 1\nlimits: { hosts: { a.example: { artifact: { rates: [], \
-                  max_concurrent: 1 } } } }\n";
-    let world = DownloadWorld::start(vec![origin], vec!["a.example".to_owned()], config);
-    let urls: Vec<String> = (0..30)
-        .map(|n| format!("http://a.example/{n}.pdf"))
-        .collect();
-    std::fs::write(world.path("list.txt"), urls.join("\n")).expect("a list");
+    let world = DownloadWorld::one_by_one(Duration::from_millis(300));
     let list = world.path("list.txt").display().to_string();
     let child = world
         .command(&[&list])

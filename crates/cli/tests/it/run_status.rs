@@ -12,20 +12,8 @@ use serde_json::Value;
 use crate::download_world::{DownloadWorld, pdf, text};
 use crate::support::program;
 
-/// Thirty files of a host that gives one after the other, and a list of them.
 fn slow_world() -> DownloadWorld {
-    let origin = OriginScript::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
-        "/robots.txt" => ScriptedReply::status(404),
-        path => pdf(path).after(Duration::from_millis(200)),
-    });
-    let config = "version: 1\nlimits: { hosts: { a.example: { artifact: { rates: [], \
-                  max_concurrent: 1 } } } }\n";
-    let world = DownloadWorld::start(vec![origin], vec!["a.example".to_owned()], config);
-    let urls: Vec<String> = (0..30)
-        .map(|n| format!("http://a.example/{n}.pdf"))
-        .collect();
-    std::fs::write(world.path("list.txt"), urls.join("\n")).expect("a list");
-    world
+    DownloadWorld::one_by_one(Duration::from_millis(200))
 }
 
 fn start(world: &DownloadWorld) -> Child {
